@@ -151,6 +151,7 @@ type Output struct {
 	MaxSize      int64         `mapstructure:"maxSize"`                   // bytes at which the file is rotated; 0: never
 	MaxAge       time.Duration `mapstructure:"maxAge" eg:"7d for a week"` // older rotated files are removed; 0: no limit
 	MaxFiles     int           `mapstructure:"maxFiles"`                  // more rotated files are removed, the oldest first; 0: no limit
+	MinAge       time.Duration `mapstructure:"minAge" eg:"24h"`           // younger files lose the lines of the largest namespace first; 0: none does
 	MaxTotalSize int64         `mapstructure:"maxTotalSize"`              // bytes of all files above which the oldest are removed; 0: no limit
 	Compress     bool          `mapstructure:"compress"`                  // rotated files, gzip
 	Sync         string        `mapstructure:"sync"`                      // SyncCommit or SyncNever
@@ -192,7 +193,7 @@ type Log struct {
 func Default() *Config {
 	return &Config{
 		Defaults:       Defaults{Initial: Snapshot, Payload: PayloadObject, Entry: "defaults"},
-		Output:         Output{Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, Compress: true, Sync: SyncCommit},
+		Output:         Output{Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, MinAge: 24 * time.Hour, Compress: true, Sync: SyncCommit},
 		LeaderElection: LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
 		Checkpoint:     Checkpoint{Path: "kubejournal.db", Interval: time.Second},
 		RedactSecrets:  true,

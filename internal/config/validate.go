@@ -166,6 +166,7 @@ func (k *checker) output(out Output) {
 		"%dB is too small; write at least 4KiB, such as 100MiB, or 0 never to rotate", out.MaxSize)
 	k.refuse(out.MaxAge < 0, "", "output.maxAge", "%s is negative; write e.g. 7d for a week, or 0 for no limit", out.MaxAge)
 	k.refuse(out.MaxFiles < 0, "", "output.maxFiles", "%d is negative; write e.g. 10, or 0 for no limit", out.MaxFiles)
+	k.refuse(out.MinAge < 0, "", "output.minAge", "%s is negative; write e.g. 24h, or 0 to remove the oldest files whatever their age", out.MinAge)
 	k.refuse(out.MaxLineBytes != 0 && out.MaxLineBytes < minLineBytes, "", "output.maxLineBytes",
 		"%dB is too small; write at least 1KiB, such as 16KiB, or 0 for no limit", out.MaxLineBytes)
 	k.oneOf("", "output.sync", out.Sync, SyncCommit, SyncNever)

@@ -219,7 +219,7 @@ func (d *Daemon) assemble(context.Context) error {
 		out, store = d.WrapRecording(out, store)
 	}
 	d.recording.Interval, d.recording.NoSync = d.cfg.Checkpoint.Interval, d.cfg.Output.Sync == config.SyncNever
-	d.recording.Metrics, d.recording.Log = d.metrics, d.Log
+	d.recording.Metrics, d.recording.Log, d.recording.Cluster = d.metrics, d.Log, d.cfg.Cluster
 	if d.cfg.LeaderElection.LeaseName != "" {
 		d.recording.Turn = new(recorder.Turn)
 	}

@@ -96,6 +96,12 @@ func (d *Daemon) openOutput(context.Context) error {
 	}
 	o := journalOptions(d.cfg.Output)
 	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) { d.metrics.OutputErrors.WithLabelValues(metrics.Rotate).Inc() }
+	o.Removed = func(limit string, lines int) {
+		if lines == 0 {
+			d.metrics.RemovedFiles.WithLabelValues(limit).Inc()
+		}
+		d.metrics.RemovedLines.Add(float64(lines))
+	}
 	f, err := journal.OpenFile(d.cfg.Output.Path, o)
 	if err != nil {
 		return fmt.Errorf("output.path: %w%s", err, remedy(err, d.cfg.Output.Path))
@@ -110,7 +116,7 @@ func (d *Daemon) openOutput(context.Context) error {
 // journalOptions is the part of a config that concerns the journal's files.
 func journalOptions(o config.Output) journal.Options {
 	return journal.Options{
-		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, MaxTotalSize: o.MaxTotalSize, Compress: o.Compress,
+		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, MinAge: o.MinAge, MaxTotalSize: o.MaxTotalSize, Compress: o.Compress,
 	}
 }
 
@@ -403,7 +409,7 @@ func (d *Daemon) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.recording.Seq = found.Seq
+	d.recording.Seq, d.recording.Begins = found.Seq, found.Begins
 	d.metrics.LastCommit.SetToCurrentTime()
 	logRecovery(d.Log.With(zap.String("path", file.Path())), found, file.LastSeq())
 	return d.openCoverage(file.Path(), found)

@@ -36,6 +36,8 @@ const (
 
 	Gap    Type = "GAP"
 	Synced Type = "SYNCED"
+	// Removed is the type of a line that says which lines are not in the journal any more. It may be about no stream.
+	Removed Type = "REMOVED"
 )
 
 // Origin is how an event became known.

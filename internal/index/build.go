@@ -26,6 +26,7 @@ type Builder struct {
 	first         uint64 // seq of the first line, 0 while there is none
 	count         int64
 	next          uint64 // the seq behind the last line's
+	after         uint64 // the seq that comes after the last line, as that says
 	end           int64  // where the last line ends
 	head          uint32
 	sum           uint32 // of the segment's bytes
@@ -86,6 +87,10 @@ func (b *Builder) Add(l *line.Fields, offset int64, size int) {
 	}
 	at := uint32(b.count - 1)
 	b.addLine(l, offset, size)
+	if l.SaysRemoved() {
+		b.removed(l, at)
+		return
+	}
 	s := b.stream(l)
 	if l.AboutStream() {
 		s.marks, s.listing = append(s.marks, at), false
@@ -140,7 +145,7 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 		b.begin, b.newest = at, at
 	}
 	b.begin, b.newest, b.last = min(b.begin, at), max(b.newest, at), at
-	b.next, b.end = l.Seq+1, offset+int64(size)
+	b.next, b.after, b.end = l.Seq+1, l.Next(), offset+int64(size)
 }
 
 // writer returns the number of a line's writer, 0 for none.
@@ -185,6 +190,24 @@ func (b *Builder) stream(l *line.Fields) *stream {
 		}
 	}
 	return s
+}
+
+// removed adds a REMOVED line to those about the same stream and namespace.
+func (b *Builder) removed(l *line.Fields, at uint32) {
+	s, ok := b.streams[Removals]
+	if !ok {
+		s = &stream{objects: make(map[string]*object)}
+		b.streams[Removals] = s
+	}
+	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.Stream)), 0)
+	b.key = rawjson.Unquote(b.key, l.Text(line.Namespace))
+	place := string(b.key)
+	o, ok := s.objects[place]
+	if !ok {
+		o = &object{place: place, uid: string(appendPacked(nil, nil))}
+		s.objects[place] = o
+	}
+	o.lines = append(o.lines, at)
 }
 
 // object adds a line to those of its object.

@@ -34,7 +34,7 @@ const (
 )
 
 // Types are the types of a line; an index has their positions, from 1.
-var Types = []string{"ADDED", "MODIFIED", "DELETED", "GAP", "SYNCED"}
+var Types = []string{"ADDED", "MODIFIED", "DELETED", "GAP", "SYNCED", "REMOVED"}
 
 // ErrDamaged says that a file is not, or not any more, what a Builder has made.
 var ErrDamaged = errors.New("damaged index")

@@ -30,7 +30,7 @@
 // The checksum of a block begins with those of the header's bytes 0 to 56 and of the block's place in the file, so that no
 // block counts elsewhere.
 //
-//	directory  the seq behind the last line's; in a full index the seq from which on it has what lines say of the objects
+//	directory  the seq that comes after the last line; in a full index the seq from which on it has what lines say of the objects
 //	           that were there when the segment began, else 0; time of the earliest and the latest line, as received; the
 //	           earliest time at which a late line was written, 0 for none (5 x 8)
 //	           number of earlier segments; seq of the first line of each, as varints
@@ -45,7 +45,7 @@
 //	           number of blocks of objects; for each the stream, bytes, and the namespace and name of its first object
 //	           bytes of the block of names; behind it the CRC-32C of the segment's bytes (4), which earlier versions lack
 //	lines      1024 lines, the last block fewer. Where the first one begins and the time before it (2 varints), then for
-//	           each: its bytes, end included; its time as a delta; a byte: 1 to 5 is its type, as in Types, 8 that it
+//	           each: its bytes, end included; its time as a delta; a byte: 1 to 6 is its type, as in Types, 8 that it
 //	           says when its version was written, 16 that it is not where the line before ends with the next seq, 32 that
 //	           its object existed at first sight; the number of its writer among the directory's, from 1, or 0, a varint;
 //	           with 8 the seconds between writing and receiving, a delta; with 16 by how much its seq and where it

@@ -33,7 +33,9 @@ type Index struct {
 	Zipped         int64     // bytes of the gzip file for which Member answers; 0 for none
 	Oldest, Newest time.Time // of the lines
 	Earliest       time.Time // when the first of the lines that are late was written; zero where there is none
-	Streams        []Stream  // in the order of their names; those of earlier segments too
+	// Streams are in the order of their names; those of earlier segments too. That of name Removals is none: its objects are
+	// what REMOVED lines are about, a stream as Namespace and a namespace as Name, both empty for whole files.
+	Streams []Stream
 
 	in      io.ReaderAt
 	header  [headerSize]byte
@@ -45,6 +47,8 @@ type Index struct {
 	names   extent
 	sum     uint32 // of the segment's bytes
 	summed  bool   // there is one: those of earlier versions have none
+
+	onlyBefore bool // see AtBeginning
 
 	// The block of lines that was read last.
 	block   []Line
@@ -100,6 +104,9 @@ func (l *Line) Made() time.Time {
 	return l.Time
 }
 
+// Removals is the name of what has the REMOVED lines among an index's streams.
+const Removals = ""
+
 // Type is a line's type.
 type Type byte
 
@@ -110,6 +117,7 @@ const (
 	Deleted
 	Gap
 	Synced
+	Removed // which lines are not in the journal any more
 )
 
 // Place is where a line is.
@@ -522,6 +530,11 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 					yield(nil, ErrDamaged)
 					return
 				}
+				if x.onlyBefore {
+					if o.Lines = o.Lines[:0]; o.Before.Seq == 0 {
+						continue
+					}
+				}
 				if o.place >= place && !yield(o, nil) {
 					return
 				}
@@ -578,6 +591,64 @@ func (x *Index) object(d, texts, uids *decoder, o *Object) (ok bool) {
 	}
 	o.Namespace, o.Name, ok = strings.Cut(o.place, "\x00")
 	return ok && !d.bad
+}
+
+// Share is how many bytes of lines there are about the objects of a stream in a namespace.
+type Share struct {
+	Stream, Namespace string
+	Bytes             int64
+}
+
+// Usage yields how the segment's bytes are shared; a namespace more than once.
+func (x *Index) Usage() iter.Seq2[Share, error] {
+	return func(yield func(Share, error) bool) {
+		sizes := make([]int64, x.Lines)
+		for at := range sizes {
+			l, err := x.Line(at)
+			if err != nil {
+				yield(Share{}, err)
+				return
+			}
+			sizes[at] = l.Size
+		}
+		for i := range x.Streams {
+			if x.Streams[i].Name == Removals {
+				continue
+			}
+			is := Share{Stream: x.Streams[i].Name}
+			for o, err := range x.from(i, "") {
+				if err != nil {
+					yield(Share{}, err)
+					return
+				}
+				if o.Namespace != is.Namespace && is.Bytes > 0 {
+					if !yield(is, nil) {
+						return
+					}
+					is.Bytes = 0
+				}
+				is.Namespace = o.Namespace
+				for _, at := range o.Lines {
+					is.Bytes += sizes[at]
+				}
+			}
+			if is.Bytes > 0 && !yield(is, nil) {
+				return
+			}
+		}
+	}
+}
+
+// AtBeginning returns what a full index says of the time at which its segment began, to fill the index of a segment that takes
+// its place. Nothing else may be asked of it.
+func (x *Index) AtBeginning() *Index {
+	is := *x
+	is.onlyBefore, is.Next, is.blockAt = true, x.FirstSeq, -1
+	is.Streams = slices.Clone(x.Streams)
+	for i := range is.Streams {
+		is.Streams[i].Marks, is.Streams[i].Begins = nil, nil
+	}
+	return &is
 }
 
 // Check reads all of the index: ErrDamaged where it is not as it was written.

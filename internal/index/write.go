@@ -442,7 +442,7 @@ func (w *writer) writeNames() (int, error) {
 }
 
 func (w *writer) directory(names int) {
-	w.dst = binary.LittleEndian.AppendUint64(w.dst, w.next)
+	w.dst = binary.LittleEndian.AppendUint64(w.dst, w.after)
 	w.dst = binary.LittleEndian.AppendUint64(w.dst, w.since)
 	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.earlier)))
 	for _, first := range w.earlier {

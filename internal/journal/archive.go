@@ -30,7 +30,12 @@ const memberSize = 256 << 10
 var zipLevels = [...]int{8, 8, 8, 8, 6}
 
 // IndexPath returns the path of the index of a rotated segment, compressed or not.
-func IndexPath(segment string) string { return strings.TrimSuffix(segment, gzipped) + indexed }
+func IndexPath(segment string) string {
+	if r, ok := parseRotated(filepath.Base(segment)); ok {
+		return filepath.Join(filepath.Dir(segment), r.plain) + indexed
+	}
+	return strings.TrimSuffix(segment, gzipped) + indexed
+}
 
 // OpenIndex opens the index of a rotated segment, which the caller closes; a Reader uses it from then on. The error is
 // fs.ErrNotExist where there is none, and index.ErrDamaged where it is about something else.
@@ -169,18 +174,43 @@ func (w stoppable) WriteAt(p []byte, at int64) (int, error) {
 	return w.WriterAt.WriteAt(p, at)
 }
 
-// lineIndexer adds the lines of a segment to its index, as the bytes come.
+// sink takes the bytes of a segment as they come.
+type sink interface {
+	io.Writer
+	Member(zipped, plain int64) // see index.Builder
+	End(plain, zipped int64)    // the same
+	end() int64                 // where the last line ends
+}
+
+// lineIndexer adds the lines of a segment to its index.
 type lineIndexer struct {
 	*index.Builder
-	line   line.Fields
+	splitter
+	line line.Fields
+}
+
+func (x *lineIndexer) Write(p []byte) (int, error) {
+	x.Content(p)
+	return len(p), x.split(p, func(l []byte, at int64) error {
+		if x.line.Parse(l[:len(l)-1]) == nil { // else damaged
+			x.Add(&x.line, at, len(l))
+		}
+		return nil
+	})
+}
+
+// splitter splits what comes in parts into lines.
+type splitter struct {
 	part   []byte // of a line whose end is still to come; no more than maxLine
 	offset int64  // of the next line
 	passed int64  // bytes of a line that is too long, whose end is still to come
 	long   error  // names the first line that is too long
 }
 
-func (x *lineIndexer) Write(p []byte) (int, error) {
-	x.Content(p)
+func (x *splitter) end() int64 { return x.offset }
+
+// split calls fn with each line that ends in p, its end included, and where it begins. A line that is too long is left out.
+func (x *splitter) split(p []byte, fn func(l []byte, at int64) error) error {
 	for rest := p; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n') + 1
 		size := int64(end)
@@ -203,16 +233,15 @@ func (x *lineIndexer) Write(p []byte) (int, error) {
 		}
 		at := x.offset
 		x.offset += int64(len(l))
-		if x.line.Parse(l[:len(l)-1]) != nil {
-			continue // damaged
+		if err := fn(l, at); err != nil {
+			return err
 		}
-		x.Add(&x.line, at, len(l))
 	}
-	return len(p), nil
+	return nil
 }
 
 // pass passes bytes of a line that is longer than one can be.
-func (x *lineIndexer) pass(size int64, ended bool) {
+func (x *splitter) pass(size int64, ended bool) {
 	if x.long == nil {
 		x.long = fmt.Errorf("the line at offset %d is longer than %d MiB and is left out", x.offset, maxLine>>20)
 	}
@@ -308,8 +337,8 @@ func zip(out io.Writer, in io.ReaderAt, name string, x *lineIndexer) error {
 	return err
 }
 
-// fill adds a plain segment to an index.
-func fill(in io.ReaderAt, x *lineIndexer) error {
+// fill reads a plain segment, as for its index.
+func fill(in io.ReaderAt, x sink) error {
 	size := int64(0)
 	err := parts(in, func(part []byte, _ bool) error {
 		size += int64(len(part))
@@ -320,8 +349,8 @@ func fill(in io.ReaderAt, x *lineIndexer) error {
 	return err
 }
 
-// unzip adds a compressed segment to an index.
-func unzip(file io.ReaderAt, x *lineIndexer) error {
+// unzip reads a compressed segment, as for its index.
+func unzip(file io.ReaderAt, x sink) error {
 	in := io.NewSectionReader(file, 0, math.MaxInt64)
 	buffered := bufio.NewReaderSize(in, gzipBuffer)
 	at := func() int64 {
@@ -343,16 +372,13 @@ func unzip(file io.ReaderAt, x *lineIndexer) error {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	x.End(max(plain, x.offset), zipped)
+	x.End(max(plain, x.end()), zipped)
 	return err
 }
 
 // segment returns what a rotated file begins with.
 func (j *File) segment(a *archive) (Segment, error) {
-	s := Segment{Path: filepath.Join(filepath.Dir(j.path), a.name), Gzip: a.zip && !a.plain, Ours: true}
-	if s.Gzip {
-		s.Path += gzipped
-	}
+	s := Segment{Path: filepath.Join(filepath.Dir(j.path), a.file()), Gzip: a.upTo > 0 || !a.plain, Ours: true, UpTo: a.upTo}
 	err := s.look(j.disk, &j.tidy.heads)
 	return s, err
 }
@@ -424,7 +450,7 @@ func (p *pass) keep(a *archive, compress bool) error {
 		a.plain = false
 	}
 	x, in, err := p.look(a)
-	if err == nil && compress && a.plain {
+	if err == nil && compress && a.plain && a.upTo == 0 {
 		err = p.compress(a)
 	} else if err == nil && x == nil && !p.tidy.bare[a.name] {
 		err = p.index(a)
@@ -488,9 +514,9 @@ func (p *pass) index(a *archive) error {
 	if err != nil {
 		return fmt.Errorf("index journal: %w", err)
 	}
-	name, fill := a.name, fill
-	if a.zip {
-		name, fill = name+gzipped, unzip
+	name, fill := a.file(), fill
+	if a.upTo > 0 || !a.plain {
+		fill = unzip
 	}
 	var failed *fs.PathError
 	switch err := p.read(name, func(in disk.File) error { return fill(in, x) }); {

@@ -164,12 +164,12 @@ func (k *keeper) names() string {
 		if name == filepath.Base(disk.OwnerPath(k.path)) || index {
 			continue
 		}
-		if at, compressed, ok := namingOf(k.path).parse(name); ok {
+		if r, ok := namingOf(k.path).parse(name); ok {
 			name = "rotated"
-			if compressed {
+			if r.compressed {
 				name += gzipped
 			}
-			if time.Since(at) < 0 {
+			if time.Since(r.at) < 0 {
 				k.t.Errorf("%s is named in the future", e.Name())
 			}
 		}

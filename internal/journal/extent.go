@@ -11,7 +11,9 @@ import (
 // it is asked for.
 type Extent struct {
 	Oldest   time.Time // of the first line of the oldest segment; zero where there is none, or it cannot be read
+	FirstSeq uint64    // of the same line; 0 where there is none
 	Segments int       // the active one included
+	Limit    string    // by which a file was removed last; empty where none was since the journal was opened
 }
 
 // Extent returns how far back the journal reaches.
@@ -30,12 +32,12 @@ func (j *File) survey() {
 		listed[s.Path] = true
 	}
 	maps.DeleteFunc(j.tidy.heads.known, func(path string, _ Segment) bool { return !listed[path] })
-	now := Extent{Oldest: before.Oldest, Segments: len(all)}
+	now := Extent{Oldest: before.Oldest, FirstSeq: before.FirstSeq, Segments: len(all), Limit: j.tidy.limit}
 	if !listed[j.path] { // a new active file is about to be there
 		now.Segments++
 	}
 	if len(all) > 0 {
-		now.Oldest = all[0].FirstTime
+		now.Oldest, now.FirstSeq = all[0].FirstTime, all[0].FirstSeq
 	}
 	if !j.extent.CompareAndSwap(before, &now) {
 		j.tidy.wakeUp() // the journal's first line has been written meanwhile
@@ -49,5 +51,6 @@ func (j *File) began(line []byte) {
 		return
 	}
 	now.Oldest = lineTime(line)
+	now.FirstSeq, _ = lineSeq(line)
 	j.extent.Store(&now)
 }

@@ -76,11 +76,14 @@ type Mark struct {
 	Offset   int64  // bytes from the file's beginning
 }
 
-// Options configures a File. SetLimits changes the first five.
+// Options configures a File. SetLimits changes the first six.
 type Options struct {
 	MaxSize  int64         // bytes above which the active file is rotated; 0 is never. Only a single longer line makes it larger
 	MaxAge   time.Duration // how long ago a file may have been rotated before it is removed; 0 is for ever
-	MaxFiles int           // rotated files that are kept; 0 is all
+	MaxFiles int           // rotated files that are kept, and all that are younger than MinAge; 0 is all
+	// MinAge is how long ago a line must have been written at least before it is removed, as long as its namespace is not the one
+	// that takes most room: see compact.go.
+	MinAge time.Duration
 	// MaxTotalSize is how many bytes all files may have, with their indexes; 0 is no limit. A rotated file counts as what
 	// it is compressed to.
 	MaxTotalSize int64
@@ -89,6 +92,9 @@ type Options struct {
 	Disk   disk.FS     // default disk.OS
 	Log    *zap.Logger // default none
 	Failed func(error) // is called for each failure to compress or remove, which is retried; default none
+	// Removed is called for each file that is removed by a limit, and with the number of lines where only those of one namespace
+	// are; default none.
+	Removed func(limit string, lines int)
 }
 
 // RotationError is an error of Write where not the write failed, but the rotation before it.
@@ -157,6 +163,9 @@ func OpenFile(path string, o Options) (*File, error) {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
+	if o.Removed == nil {
+		o.Removed = func(string, int) {}
+	}
 	path = disk.Absolute(path)
 	if err := disk.CheckLink(path); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -219,7 +228,7 @@ func (j *File) CheckLimits(o Options) error {
 // SetLimits changes when files are rotated, compressed and removed, from the next write and the next pass of the tidier on.
 func (j *File) SetLimits(o Options) {
 	now := j.options.Load()
-	o.Disk, o.Log, o.Failed = now.Disk, now.Log, now.Failed
+	o.Disk, o.Log, o.Failed, o.Removed = now.Disk, now.Log, now.Failed, now.Removed
 	j.options.Store(&o)
 	j.tidy.wakeUp()
 }

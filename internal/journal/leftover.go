@@ -17,12 +17,15 @@ import (
 // a file until it is renamed or removed. A crash leaves the file without the lock, and the tidier's next pass or the
 // next run of index removes it.
 
-const temporary = ".tmp"
+const (
+	temporary = ".tmp"
+	sifted    = ".plain" // behind the name of a compacted file: its lines before they are compressed
+)
 
 // temporaryOf returns the name of a file that is being written.
 func temporaryOf(name string) string { return "." + name + temporary }
 
-// leftOver reports whether a name is the temporary one of a compressed file, an index, or the coverage file.
+// leftOver reports whether a name is the temporary one of a rotated file that is made anew, an index, or the coverage file.
 func (n naming) leftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, temporary)
 	rest, hidden := strings.CutPrefix(rest, ".")
@@ -36,8 +39,9 @@ func (n naming) leftOver(name string) bool {
 		rest = plain + indexed
 	}
 	plain, index := strings.CutSuffix(rest, indexed)
-	_, compressed, rotated := n.parse(plain)
-	return rotated && compressed != index
+	plain, sifted := strings.CutSuffix(plain, sifted)
+	r, rotated := n.parse(plain)
+	return rotated && r.compressed != index && (!sifted || r.upTo > 0)
 }
 
 // RemoveLeftOvers removes the temporary files that killed runs have left beside the journal at path, but none that is

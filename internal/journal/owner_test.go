@@ -395,7 +395,7 @@ func TestVerifyBehindFailedWrite(t *testing.T) {
 func TestOwnerFileIsNoSegment(t *testing.T) {
 	for _, path := range []string{"journal.jsonl", ".journal.jsonl", "journal", "1", ".1"} {
 		n, own := namingOf(path), filepath.Base(disk.OwnerPath(path))
-		if _, _, rotated := n.parse(own); rotated || n.related(own) || n.leftOver(own) || IsRotated(own) {
+		if _, rotated := n.parse(own); rotated || n.related(own) || n.leftOver(own) || IsRotated(own) {
 			t.Errorf("%s is taken for a file of %s", own, path)
 		}
 	}

@@ -67,8 +67,8 @@ func (j *File) nextName(now time.Time) (string, error) {
 	}
 	now = now.UTC().Truncate(time.Millisecond)
 	for _, e := range entries {
-		if at, _, ok := j.name.parse(e.Name()); ok && !at.Before(now) {
-			now = at.Add(time.Millisecond)
+		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) {
+			now = r.at.Add(time.Millisecond)
 		}
 	}
 	return j.name.rotated(now), nil

@@ -31,10 +31,11 @@ type Segment struct {
 	Head      uint32    // CRC-32C of its first 64 bytes of lines, which have the first line's seq and time
 	Size      int64     // bytes on disk
 	Gzip      bool
-	Active    bool  // lines are appended to it
-	Ours      bool  // it has the name of a file that kubejournal rotated
-	Unread    error // why its first line cannot be read; nil too where there is none yet
-	Long      error // of MakeIndex: which line is longer than one can be, and was passed over; nil where none is
+	Active    bool   // lines are appended to it
+	Ours      bool   // it has the name of a file that kubejournal rotated
+	UpTo      uint64 // of a compacted one: its last line's seq. It replaces all files that begin up to there; else 0
+	Unread    error  // why its first line cannot be read; nil too where there is none yet
+	Long      error  // of MakeIndex: which line is longer than one can be, and was passed over; nil where none is
 
 	file  disk.File    // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
 	index *index.Index // of OpenIndex or MakeIndex
@@ -73,7 +74,10 @@ func listFiles(d disk.FS, path string, heads *headReader) ([]Segment, error) {
 		if s.Gzip = compressed && !s.Active; s.Gzip && names[plain] {
 			continue // the same lines
 		}
-		_, _, s.Ours = n.parse(name)
+		var r rotation
+		if r, s.Ours = n.parse(name); s.Ours {
+			s.UpTo = r.upTo
+		}
 		if err := s.look(d, heads); err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
 		}
@@ -81,12 +85,21 @@ func listFiles(d disk.FS, path string, heads *headReader) ([]Segment, error) {
 			all = append(all, s)
 		}
 	}
+	all = slices.DeleteFunc(all, func(s Segment) bool {
+		return s.Ours && slices.ContainsFunc(all, func(by Segment) bool { return by.replaces(&s) })
+	})
 	rank := map[bool]int{true: 1}
 	slices.SortFunc(all, func(a, b Segment) int {
 		return cmp.Or(rank[a.Active]-rank[b.Active], cmp.Compare(a.FirstSeq, b.FirstSeq),
 			rank[b.Ours]-rank[a.Ours], rank[a.Gzip]-rank[b.Gzip], strings.Compare(a.Path, b.Path))
 	})
 	return all, nil
+}
+
+// replaces reports whether a compacted segment was made of another one, which is about to be removed.
+func (s *Segment) replaces(o *Segment) bool {
+	return s.UpTo > 0 && s.FirstSeq > 0 && s.FirstSeq <= o.FirstSeq && o.FirstSeq <= s.UpTo && s.Path != o.Path &&
+		(o.UpTo == 0 || o.UpTo < s.UpTo || o.FirstSeq > s.FirstSeq)
 }
 
 // errBusy says that files were renamed each time that they were listed.

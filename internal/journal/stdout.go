@@ -30,6 +30,9 @@ func (s *Stdout) Sync() error { return nil }
 // Verify does nothing, for the same reason.
 func (s *Stdout) Verify() error { return nil }
 
+// Extent returns the zero Extent: what a reader has taken is not here.
+func (s *Stdout) Extent() Extent { return Extent{} }
+
 // Mark returns none: a stream has no position that could be found again.
 func (s *Stdout) Mark() Mark { return Mark{} }
 

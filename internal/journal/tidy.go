@@ -36,7 +36,9 @@ type tidier struct {
 	heads   headReader    // owned by the goroutine
 	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
 
-	bare map[string]bool // rotated files of which no index can be made; owned by the goroutine
+	bare   map[string]bool  // rotated files of which no index can be made; owned by the goroutine
+	limit  string           // by which a file was removed last; owned by the goroutine
+	usages map[string]usage // of rotated files, by their plain names; owned by the goroutine
 
 	mu   sync.Mutex
 	held map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
@@ -111,12 +113,25 @@ func (t *tidier) run(j *File) {
 	}
 }
 
-// archive is one rotated file, under one or both of its names, and its index.
+// archive is one rotated file, under one or more of its names, and its index.
 type archive struct {
 	name              string    // the plain one
 	at                time.Time // of its rotation, at the latest
 	size              int64     // bytes of all that there is
 	plain, zip, index bool      // what there is
+	upTo              uint64    // the last line's seq, where there is a compacted one; else 0
+	replaced          []string  // compacted ones that a later one replaces
+}
+
+// file returns the name of the file that has the lines.
+func (a *archive) file() string {
+	switch {
+	case a.upTo > 0:
+		return compactedName(a.name, a.upTo)
+	case a.plain:
+		return a.name
+	}
+	return a.name + gzipped
 }
 
 // readArchives returns the rotated files of a journal in the order of their names, and what an interrupted pass has left
@@ -132,10 +147,11 @@ func readArchives(d disk.FS, dir string, names naming) (all []archive, leftOver 
 			continue
 		}
 		name, isIndex := strings.CutSuffix(e.Name(), indexed)
-		at, compressed, ok := names.parse(name)
-		if !ok || isIndex && compressed || !e.Type().IsRegular() {
+		r, ok := names.parse(name)
+		if !ok || isIndex && r.compressed || !e.Type().IsRegular() {
 			continue
 		}
+		at := r.at
 		info, err := e.Info()
 		if err != nil {
 			continue // gone
@@ -144,13 +160,24 @@ func readArchives(d disk.FS, dir string, names naming) (all []archive, leftOver 
 		if changed := info.ModTime(); changed.Before(at) {
 			at = changed
 		}
-		name = strings.TrimSuffix(name, gzipped)
-		if len(all) == 0 || all[len(all)-1].name != name {
-			all = append(all, archive{name: name, at: at})
+		if len(all) == 0 || all[len(all)-1].name != r.plain {
+			all = append(all, archive{name: r.plain, at: at})
 		}
 		last := &all[len(all)-1]
 		last.size += info.Size()
-		last.plain, last.zip, last.index = last.plain || !compressed && !isIndex, last.zip || compressed, last.index || isIndex
+		switch {
+		case isIndex:
+			last.index = true
+		case r.upTo > 0:
+			if last.upTo > 0 {
+				last.replaced = append(last.replaced, compactedName(r.plain, min(last.upTo, r.upTo)))
+			}
+			last.upTo = max(last.upTo, r.upTo)
+		case r.compressed:
+			last.zip = true
+		default:
+			last.plain = true
+		}
 	}
 	return all, leftOver, nil
 }
@@ -167,7 +194,7 @@ func Measure(path string) (kept Kept, err error) {
 	path = disk.Real(path)
 	all, _, err := readArchives(disk.OS, filepath.Dir(path), namingOf(path))
 	for _, a := range all {
-		if a.plain || a.zip {
+		if a.plain || a.zip || a.upTo > 0 {
 			if kept.Files++; kept.Files == 1 {
 				kept.Oldest = a.at
 			}
@@ -191,12 +218,14 @@ func (j *File) archives() (all []archive, committed int, err error) {
 	}
 	var errs []error
 	all = slices.DeleteFunc(all, func(a archive) bool {
-		gone := !a.plain && !a.zip
+		gone := !a.plain && !a.zip && a.upTo == 0
 		if gone {
 			errs = append(errs, j.remove(a.name+indexed)) // a crash came behind the file's removal
 		}
 		return gone
 	})
+	all, err = j.removeReplaced(all)
+	errs = append(errs, err)
 	// After the folder was read: a file that is in it was held before its rename.
 	j.tidy.mu.Lock()
 	defer j.tidy.mu.Unlock()
@@ -227,9 +256,10 @@ func (j *File) tidyUp(now time.Time) error {
 	for i := range all[:committed] {
 		a := &all[i]
 		var err error
-		if old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge; (i < surplus || old) && !stuck {
+		old, many := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge, i < surplus && !o.young(a, now)
+		if (many || old) && !stuck {
 			limit := "maxFiles"
-			if i >= surplus {
+			if !many {
 				limit = "maxAge"
 			}
 			err = p.remove(a, limit)
@@ -245,31 +275,80 @@ func (j *File) tidyUp(now time.Time) error {
 		}
 		errs = append(errs, err) // no reason to leave the other files as they are
 	}
-	if o.MaxTotalSize > 0 && !stuck {
-		errs = append(errs, j.shrink(o))
+	if !stuck {
+		errs = append(errs, j.shrink(o, now))
 	}
 	return errors.Join(errs...)
 }
 
-// shrink removes the oldest files until the journal has at most MaxTotalSize. It comes after the others are compressed, by
+// young reports whether a file has lines that are not older than MinAge.
+func (o *Options) young(a *archive, now time.Time) bool { return o.MinAge > 0 && now.Sub(a.at) < o.MinAge }
+
+// budget returns how many bytes all files may have, 0 for no limit, and which limit says so. Where the number of files alone
+// is limited, young files may be more of them, but take no more room than that many would without compression.
+func (o *Options) budget() (bytes int64, limit string) {
+	switch {
+	case o.MaxTotalSize > 0:
+		return o.MaxTotalSize, "maxTotalSize"
+	case o.MaxFiles > 0 && o.MinAge > 0 && o.MaxSize > 0:
+		return int64(o.MaxFiles+1) * o.MaxSize, "maxFiles"
+	}
+	return 0, ""
+}
+
+// shrink makes room until the journal has at most the bytes that it may have. It comes after the others are compressed, by
 // which that may be reached. The active file counts as the size that it can grow to, since nothing is removed until then.
-func (j *File) shrink(o *Options) error {
-	all, committed, err := j.archives()
-	if err != nil {
-		return err
+//
+//  1. The oldest files go, while they are older than MinAge.
+//  2. Of younger files the lines of those go that have most of them: see compact.
+//  3. Where that is not enough, the oldest files go after all.
+func (j *File) shrink(o *Options, now time.Time) error {
+	most, limit := o.budget()
+	if most == 0 {
+		return nil
 	}
-	total := o.MaxSize
-	if active, err := j.disk.Stat(j.path); err == nil { // else it is about to be there
-		total = max(total, active.Size())
+	for _, step := range []func(*room) error{
+		func(r *room) error { return r.removeOldest(func(a *archive) bool { return !o.young(a, now) }) },
+		(*room).compact,
+		func(r *room) error { return r.removeOldest(func(*archive) bool { return true }) },
+	} {
+		all, committed, err := j.archives()
+		if err != nil {
+			return err
+		}
+		total := o.MaxSize
+		if active, err := j.disk.Stat(j.path); err == nil { // else it is about to be there
+			total = max(total, active.Size())
+		}
+		for _, a := range all {
+			total += a.size
+		}
+		if total <= most {
+			break
+		}
+		if err := step(&room{File: j, all: all[:committed], excess: total - most, limit: limit, options: o}); err != nil {
+			return err
+		}
 	}
-	for _, a := range all {
-		total += a.size
-	}
-	for i := 0; i < committed && total > o.MaxTotalSize; i++ {
-		if err := j.removeFiles(&all[i], "maxTotalSize"); err != nil {
+	return nil
+}
+
+// room is what is too much, and the committed files, of which some is to go.
+type room struct {
+	*File
+	all     []archive
+	excess  int64 // bytes
+	limit   string
+	options *Options
+}
+
+// removeOldest removes the oldest files that may go.
+func (r *room) removeOldest(may func(*archive) bool) error {
+	for i := 0; i < len(r.all) && r.excess > 0 && may(&r.all[i]); i++ {
+		if err := r.removeFiles(&r.all[i], r.limit); err != nil {
 			return err // and those after it stay: without them seq would have a hole
 		}
-		total -= all[i].size
+		r.excess -= r.all[i].size
 	}
 	return nil
 }
@@ -285,8 +364,13 @@ func (j *File) remove(name string) error {
 // removeFiles removes a rotated file by a limit. A crash leaves some of its names, which the next pass removes.
 func (j *File) removeFiles(a *archive, limit string) error {
 	err := errors.Join(j.remove(a.name), j.remove(a.name+gzipped), j.remove(a.name+indexed))
+	if a.upTo > 0 {
+		err = errors.Join(err, j.remove(compactedName(a.name, a.upTo)))
+	}
 	if err == nil {
 		j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.String("limit", limit))
+		j.tidy.limit = limit
+		j.options.Load().Removed(limit, 0)
 	}
 	return err
 }

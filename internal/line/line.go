@@ -5,6 +5,7 @@ package line
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -52,6 +53,7 @@ const (
 	WrittenAt
 	FinalStateKnown
 	Count
+	Removed
 	Truncated
 	TruncatedReason
 	Event
@@ -61,7 +63,7 @@ const (
 var names = [...]string{
 	"seq", "term", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
 	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
-	"writtenAt", "finalStateKnown", "count", "truncated", "truncatedReason", "event", "changes",
+	"writtenAt", "finalStateKnown", "count", "removed", "truncated", "truncatedReason", "event", "changes",
 }
 
 // Last is the last of them; only the object comes behind it.
@@ -110,11 +112,13 @@ func (l *Fields) Parse(raw []byte) error {
 	return nil
 }
 
-// complete reads seq and time, and reports whether everything was read that every line has.
+// complete reads seq and time, and reports whether everything was read that every line has. What is removed can be of no
+// stream: whole files.
 func (l *Fields) complete() bool {
 	var err error
 	l.Seq, err = strconv.ParseUint(string(l.values[Seq]), 10, 64)
-	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(Time)) == nil && len(l.Text(Type)) > 0 && len(l.Text(Stream)) > 0
+	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(Time)) == nil && len(l.Text(Type)) > 0 &&
+		(len(l.Text(Stream)) > 0 || l.SaysRemoved())
 }
 
 // Value returns a member as JSON, a part of Raw; nil where the line has none.
@@ -135,6 +139,92 @@ func (l *Fields) Is(f Field, text string) bool {
 // AboutStream reports whether the line is about a stream, not an object.
 func (l *Fields) AboutStream() bool {
 	return string(l.Text(Type)) == "GAP" || string(l.Text(Type)) == "SYNCED"
+}
+
+// SaysRemoved reports whether the line says which lines are not in the journal any more: it is about no object, and about
+// no stream either, though it may name the one that those lines were of.
+func (l *Fields) SaysRemoved() bool { return string(l.Text(Type)) == "REMOVED" }
+
+// Span is which lines a REMOVED line is about, by their seqs, the last one included. Others may stand between them.
+type Span struct {
+	From, To         uint64
+	FromTime, ToTime time.Time // of the first and the last of them; zero where it is not known
+}
+
+// Removed returns which lines a REMOVED line says are gone; ok is false for any other line, and where it does not say that.
+func (l *Fields) Removed() (s Span, ok bool) {
+	if !l.SaysRemoved() {
+		return s, false
+	}
+	is := rawjson.Pick(l.values[Removed], "fromSeq", "toSeq", "fromTime", "toTime")
+	var errs [2]error
+	s.From, errs[0] = strconv.ParseUint(string(is[0]), 10, 64)
+	s.To, errs[1] = strconv.ParseUint(string(is[1]), 10, 64)
+	_ = s.FromTime.UnmarshalText(rawjson.Inside(is[2])) // zero with an error
+	_ = s.ToTime.UnmarshalText(rawjson.Inside(is[3]))
+	return s, errors.Join(errs[:]...) == nil && s.From <= s.To
+}
+
+// RemovedLines returns how many lines a REMOVED line is about; 0 where it does not say so.
+func (l *Fields) RemovedLines() int {
+	n, _ := strconv.Atoi(string(rawjson.Pick(l.values[Removed], "lines")[0]))
+	return n
+}
+
+// AppendRemovedHead appends what a REMOVED line begins with that stands in the place of this one, and perhaps of lines after
+// it. AppendEnd ends it.
+func (l *Fields) AppendRemovedHead(dst []byte) []byte {
+	member := func(f Field, value []byte) {
+		if value != nil {
+			dst = append(append(append(append(dst, ',', '"'), names[f]...), '"', ':'), value...)
+		}
+	}
+	dst = strconv.AppendUint(append(dst, `{"seq":`...), l.Seq, 10)
+	member(Term, l.values[Term])
+	member(Time, l.values[Time])
+	member(Type, []byte(`"REMOVED"`))
+	id, is := l.Text(ID), []byte{'"'}
+	if l.SaysRemoved() {
+		is = append(append(is, id...), '"')
+	} else {
+		const suffix, longest = `/REMOVED"`, 512 // bytes of an id
+		if most := longest + len(`"`) - len(suffix); len(id) > most {
+			id = append([]byte{'~'}, bytes.ToValidUTF8(id[len(id)-most+1:], nil)...)
+		}
+		is = append(append(is, id...), suffix...)
+	}
+	member(ID, is)
+	for _, f := range [...]Field{Stream, Cluster, Group, Version, Resource, Kind, Namespace} {
+		member(f, l.values[f])
+	}
+	return dst
+}
+
+// AppendEnd appends what a REMOVED line ends with: why the lines are gone, which that are, and how many, 0 where that is not
+// known.
+func (s Span) AppendEnd(dst []byte, reason string, lines int) []byte {
+	dst = fmt.Appendf(dst, `,"reason":%q,"removed":{"fromSeq":%d,"toSeq":%d`, reason, s.From, s.To)
+	if lines > 0 {
+		dst = fmt.Appendf(dst, `,"lines":%d`, lines)
+	}
+	for _, at := range []struct {
+		name string
+		is   time.Time
+	}{{"fromTime", s.FromTime}, {"toTime", s.ToTime}} {
+		if !at.is.IsZero() {
+			dst = fmt.Appendf(dst, `,%q:"%s"`, at.name, at.is.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return append(dst, "}}\n"...)
+}
+
+// Next returns the seq of the line after this one. A REMOVED line that begins with the seq of the first line that it is
+// about stands in the place of all of them.
+func (l *Fields) Next() uint64 {
+	if s, ok := l.Removed(); ok && s.From == l.Seq {
+		return s.To + 1
+	}
+	return l.Seq + 1
 }
 
 // lateAfter is how much later than it was made a change is received that counts as late. The server gives whole seconds,

@@ -21,6 +21,8 @@ type Metrics struct {
 	Unusable        *prometheus.CounterVec // group, resource: objects that no line can hold
 	OutputBytes     prometheus.Counter     // bytes taken by the output
 	OutputErrors    *prometheus.CounterVec // operation: failed writes, syncs, rotations and compressions
+	RemovedFiles    *prometheus.CounterVec // limit: rotated files that it removed
+	RemovedLines    prometheus.Counter     // lines of young files that were removed of the namespace that takes most room
 	CoverageErrors  prometheus.Counter     // failed writes of the coverage file
 	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
 	LastProgress    *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
@@ -72,6 +74,10 @@ func New(version, commit string) *Metrics {
 			Help: "Bytes written to the output."}),
 		OutputErrors: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
 			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}, []string{"operation"}),
+		RemovedFiles: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_journal_removed_files_total",
+			Help: "Rotated files that were removed, by the limit that they exceeded."}, []string{"limit"}),
+		RemovedLines: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_journal_removed_lines_total",
+			Help: "Lines of files younger than output.minAge that were removed, of the namespace that took most room."}),
 		CoverageErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_coverage_errors_total",
 			Help: "Writes of the journal's coverage file that failed. Each is tried again; no line is affected."}),
 		StreamState: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
@@ -112,6 +118,9 @@ func New(version, commit string) *Metrics {
 	m.buildInfo.WithLabelValues(version, commit, runtime.Version()).Set(1)
 	for _, operation := range []string{Write, Sync, Rotate} {
 		m.OutputErrors.WithLabelValues(operation) // at 0
+	}
+	for _, limit := range []string{"maxAge", "maxFiles", "maxTotalSize"} {
+		m.RemovedFiles.WithLabelValues(limit) // at 0
 	}
 	r.MustRegister(&m.filesystems, &m.journal, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -40,6 +40,7 @@ type fakeOutput struct {
 	synced        int // bytes that a sync has covered
 	writes, syncs int
 	committed     uint64 // as the recorder reports
+	extent        journal.Extent
 }
 
 func (o *fakeOutput) Write(p []byte) (int, error) {
@@ -90,6 +91,13 @@ func (o *fakeOutput) Mark() journal.Mark {
 		m.FirstSeq = 1
 	}
 	return m
+}
+
+// Extent implements Output.
+func (o *fakeOutput) Extent() journal.Extent {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.extent
 }
 
 // Committed implements Output.
@@ -219,15 +227,15 @@ func (s *fakeStore) calls() []*checkpoint.Batch {
 	return append([]*checkpoint.Batch(nil), s.batches...)
 }
 
-type line struct {
+type written struct {
 	Seq                           uint64
 	Stream, Name, ResourceVersion string
 }
 
 // parse reads lines, which must be whole and in order of seq, without a hole.
-func parse(t *testing.T, b []byte) []line {
+func parse(t *testing.T, b []byte) []written {
 	t.Helper()
-	var all []line
+	var all []written
 	if len(b) > 0 && b[len(b)-1] != '\n' {
 		t.Errorf("ends within a line: ...%q", b[max(0, len(b)-40):])
 	}

@@ -41,7 +41,9 @@ import (
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/rawjson"
 )
 
 const (
@@ -64,6 +66,7 @@ type Output interface {
 	Verify() error               // that what was written is there; may run beside Write
 	Mark() journal.Mark          // after all that was written
 	Committed(seq uint64)        // no line up to seq will be read back any more
+	Extent() journal.Extent      // how far back lines can be read; zero where they cannot
 }
 
 // Checkpoint is where changes go.
@@ -89,6 +92,8 @@ type Config struct {
 	Interval time.Duration        // between commits; default 1s. SetCommits changes it
 	NoSync   bool                 // leave syncing the journal to the kernel. SetCommits changes it
 	Seq      uint64               // of the last line in the journal
+	Begins   uint64               // as in checkpoint.Mark
+	Cluster  string               // name, for lines that are of no stream
 	File     *checkpoint.FileMark // is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
 	Coverage Coverage             // nil where the output is not a file
 	Turn     *Turn                // where there are several replicas: the turn to begin with; else nil
@@ -258,7 +263,10 @@ func (r *Recorder) Close() { close(r.queue) }
 func (r *Recorder) Run(ctx context.Context) error {
 	defer r.tick.Stop()
 	done := make(chan error, 1)
-	w := writer{Recorder: r, seq: r.cfg.Seq, pending: newPending(), standby: standby{since: make(map[string]int64), ahead: make(map[string]int)}}
+	w := writer{
+		Recorder: r, seq: r.cfg.Seq, oldest: r.cfg.Begins, pending: newPending(),
+		standby: standby{since: make(map[string]int64), ahead: make(map[string]int)},
+	}
 	go func() { done <- w.run(ctx) }()
 	select {
 	case err := <-done:
@@ -329,6 +337,7 @@ func (f *fault) err() error {
 type writer struct {
 	*Recorder
 	seq       uint64
+	oldest    uint64 // as Begins in checkpoint.Mark
 	buf       []byte
 	group     []*Batch // whose lines are in buf
 	pending   pending
@@ -373,6 +382,7 @@ func (w *writer) run(ctx context.Context) error {
 			}
 			err = w.take(ctx, b)
 		case <-w.tick.C:
+			err = w.noteRemoved(ctx)
 			w.startCommit(ctx)
 		case err = <-w.committed:
 			err = w.endCommit(ctx, err)
@@ -426,6 +436,35 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 	}
 	clear(w.group)
 	return w.limitPending(ctx)
+}
+
+// noteRemoved writes a line where files with the journal's first lines are gone: by a limit or, if that is not known, by
+// others or just before the daemon was killed.
+func (w *writer) noteRemoved(ctx context.Context) error {
+	e := w.out.Extent()
+	switch {
+	case e.FirstSeq == 0 || w.turn.follows():
+		return nil
+	case e.FirstSeq <= w.oldest || w.oldest == 0: // others have put files back, or what came before it may have gone to stdout
+		w.oldest = e.FirstSeq
+		return nil
+	}
+	gone := line.Span{From: w.oldest, To: e.FirstSeq - 1, ToTime: e.Oldest}
+	now, b := time.Now(), new(Batch)
+	text := fmt.Appendf(nil, `,"time":%q,"type":%q,"id":"%d-%d/%s/%s"`, now.UTC().Format(time.RFC3339Nano), event.Removed,
+		gone.From, gone.To, now.UTC().Format(time.RFC3339Nano), event.Removed)
+	if w.cfg.Cluster != "" {
+		text = append(rawjson.AppendEscaped(append(text, `,"cluster":"`...), w.cfg.Cluster), '"')
+	}
+	b.AddLine(gone.AppendEnd(text, cmp.Or(e.Limit, "unknown"), 0), event.Removed, "", now, nil)
+	before := w.seq
+	if err := w.take(ctx, b); err != nil {
+		return err
+	}
+	if w.seq > before {
+		w.oldest = e.FirstSeq
+	}
+	return nil
 }
 
 // next returns what is to be taken now, if there is anything.

@@ -12,6 +12,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 	"kubejournal/internal/rawjson"
 )
 
@@ -31,6 +32,7 @@ type Recovered struct {
 	Misplaced bool   // see journal.Tail
 	Resumed   uint64 // seq up to which an interrupted start had come, 0 for none
 	Stdout    uint64 // of the last commit where its lines went to stdout, else 0
+	Begins    uint64 // as in checkpoint.Mark
 }
 
 // ClusterError means that the journal is about another cluster than the checkpoint.
@@ -212,9 +214,13 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		return err
 	}
 	h, at := &r.header, r.journal.Position()
-	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset}
+	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset, Begins: r.done.Mark.Begins}
 	r.done.Anchored, r.done.Hole = at.Anchored, at.Hole
 	r.done.Lines++
+	if h.Type == event.Removed {
+		r.removed(line)
+		return nil
+	}
 	state, ok := r.done.Streams[h.Stream]
 	if !ok {
 		state = r.states[h.Stream]
@@ -249,6 +255,17 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		return nil
 	}
 	return r.save()
+}
+
+// removed takes note of files that are gone.
+func (r *recovery) removed(raw []byte) {
+	var l line.Fields
+	if l.Parse(raw) != nil {
+		return // parse has seen to it
+	}
+	if gone, ok := l.Removed(); ok && gone.To < l.Seq {
+		r.done.Mark.Begins = max(r.done.Mark.Begins, gone.To+1)
+	}
 }
 
 // save commits the known objects and how far the reading has come. States come with
@@ -293,7 +310,8 @@ func (r *recovery) finish() error {
 		found.Gone = found.Seq - min(found.Seq, max(last, r.from.FirstSeq-1))
 	}
 	end := r.journal.Mark()
-	r.batch.SetMark(checkpoint.Mark{Seq: found.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
+	found.Begins = max(r.mark.Begins, r.done.Mark.Begins)
+	r.batch.SetMark(checkpoint.Mark{Seq: found.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset, Begins: found.Begins})
 	if err := r.store.Commit(r.batch); err != nil {
 		return err
 	}

@@ -224,7 +224,7 @@ func (w *writer) admit(b *Batch) bool {
 		b.restart.refused.Store(false)
 		return true
 	case p == nil:
-		return true
+		return len(b.ends) == 0 || !w.turn.follows()
 	case p.refused.Load():
 		w.discard(b)
 	case w.turn.follows():

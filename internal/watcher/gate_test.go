@@ -295,5 +295,8 @@ func (g *gate) InPlace() error { return g.store.InPlace() }
 
 func (g *gate) Streams() (map[string]checkpoint.Stream, error) { return g.store.Streams() }
 
+// Extent implements recorder.Output.
+func (g *gate) Extent() journal.Extent { return g.file.Extent() }
+
 // Committed implements recorder.Output.
 func (g *gate) Committed(seq uint64) { g.file.Committed(seq) }
