@@ -27,11 +27,11 @@ func (c *content) of(seq uint64) int {
 
 // present returns the parts of an interval of which all lines are in these segments: for a time these are the segment that
 // was active then and those that follow it up to the one in which the interval was confirmed.
-func (c *content) present(i *interval, there map[uint64]uint32) (parts []span) {
+func (c *content) present(i *interval, there presence) (parts []span) {
 	end := int64(math.MaxInt64)
 	for n := c.of(i.seq); n >= 0; n-- {
 		s := &c.segments[n]
-		if head, is := there[s.first]; !is || head != s.head || s.gone {
+		if !there.has(s) {
 			break
 		}
 		if from, to := max(i.from, s.time), min(i.end(), end); from < to {
@@ -51,31 +51,43 @@ func (c *content) present(i *interval, there map[uint64]uint32) (parts []span) {
 }
 
 // presentAt reports whether the segment is there in which an interval was confirmed last.
-func (c *content) presentAt(i *interval, there map[uint64]uint32) bool {
+func (c *content) presentAt(i *interval, there presence) bool {
 	n := c.of(i.seq)
-	if n < 0 || c.segments[n].gone {
-		return false
-	}
-	head, is := there[c.segments[n].first]
-	return is && head == c.segments[n].head
+	return n >= 0 && there.has(&c.segments[n])
 }
 
 // presentSince reports whether all segments are there from the one that was active when an interval began.
-func (c *content) presentSince(i *interval, there map[uint64]uint32) bool {
+func (c *content) presentSince(i *interval, there presence) bool {
 	instant := *i
 	instant.to, instant.pulse = i.from+1, 0
 	return len(c.present(&instant, there)) > 0
 }
 
-// heads are the checksums of the beginnings of segments, by the seq of their first lines.
-func heads(there []journal.Segment) map[uint64]uint32 {
-	all := make(map[uint64]uint32)
+// presence is which segments are there.
+type presence struct {
+	heads map[uint64]uint32 // the checksums of their beginnings, by the seq of their first lines
+	// compacted are those that others were made into: a line that is missing there is known to be, and of which namespace.
+	compacted []journal.Segment
+}
+
+func presenceOf(there []journal.Segment) presence {
+	p := presence{heads: make(map[uint64]uint32)}
 	for _, s := range there {
-		if s.FirstSeq > 0 {
-			all[s.FirstSeq] = s.Head
+		if s.UpTo > 0 {
+			p.compacted = append(p.compacted, s)
+		} else if s.FirstSeq > 0 {
+			p.heads[s.FirstSeq] = s.Head
 		}
 	}
-	return all
+	return p
+}
+
+// has reports whether a segment is there, as itself or in a compacted one.
+func (p presence) has(s *segment) bool {
+	head, is := p.heads[s.first]
+	return !s.gone && (is && head == s.head || slices.ContainsFunc(p.compacted, func(by journal.Segment) bool {
+		return by.FirstSeq <= s.first && s.first <= by.UpTo
+	}))
 }
 
 // cut takes the intervals that were confirmed behind the journal's last line, and reports whether there were any. What is left
@@ -100,8 +112,8 @@ func (c *content) cut(last uint64) (any bool) {
 
 // retire takes from all intervals what lies before the journal's first segment, and the segments that are gone with it.
 func (c *content) retire(there []journal.Segment) {
-	is := heads(there)
-	first := slices.IndexFunc(c.segments, func(s segment) bool { head, ok := is[s.first]; return ok && head == s.head && !s.gone })
+	is := presenceOf(there)
+	first := slices.IndexFunc(c.segments, func(s segment) bool { return is.has(&s) })
 	floor := int64(math.MaxInt64)
 	if first >= 0 {
 		floor = c.segments[first].time

@@ -233,7 +233,7 @@ func TestDamage(t *testing.T) {
 				return
 			}
 			c.cut(lastLine)
-			claims := j.claimed(c.streams(heads(there)))
+			claims := j.claimed(c.streams(presenceOf(there)))
 			if wrong := more(claims, last); len(wrong) > 0 {
 				t.Fatalf("%s: claims %v", what, wrong)
 			}

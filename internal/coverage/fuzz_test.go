@@ -61,19 +61,19 @@ func FuzzParse(f *testing.F) {
 				first, last = min(first, i.from), max(last, i.end()) // pulses are claimed too
 			}
 		}
-		whole := claimed(t, c.streams(all), first, last)
-		if part := claimed(t, read().streams(some), first, last); part > whole {
+		whole := claimed(t, c.streams(presence{heads: all}), first, last)
+		if part := claimed(t, read().streams(presence{heads: some}), first, last); part > whole {
 			t.Errorf("%v claimed without %d segments, %v with them", part, gone%8, whole)
 		}
 		c = read()
 		c.retire(left)
-		if part := claimed(t, c.streams(some), first, last); part > whole {
+		if part := claimed(t, c.streams(presence{heads: some}), first, last); part > whole {
 			t.Errorf("%v claimed behind retention, %v before", part, whole)
 		}
 		c = read()
 		c.cut(uint64(gone))
 		c.limitTo(1 + int(gone%4))
-		claimed(t, c.streams(all), first, last)
+		claimed(t, c.streams(presence{heads: all}), first, last)
 	})
 }
 

@@ -79,11 +79,11 @@ func (r *Record) Streams(segments []journal.Segment) ([]Stream, error) {
 		return nil, fmt.Errorf("read coverage: %w", err)
 	}
 	r.content.cut(last)
-	return r.content.streams(heads(segments)), nil
+	return r.content.streams(presenceOf(segments)), nil
 }
 
 // streams returns what of the intervals is in these segments.
-func (c *content) streams(there map[uint64]uint32) []Stream {
+func (c *content) streams(there presence) []Stream {
 	var all []Stream
 	for stream, intervals := range c.intervals {
 		s := Stream{Name: c.names[stream]}

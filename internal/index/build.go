@@ -192,12 +192,21 @@ func (b *Builder) stream(l *line.Fields) *stream {
 	return s
 }
 
-// removed adds a REMOVED line to those about the same stream and namespace.
+// removed adds a REMOVED line to those about the same stream and namespace. Where it stands in the place of others, their times
+// count.
 func (b *Builder) removed(l *line.Fields, at uint32) {
-	s, ok := b.streams[Removals]
+	if is, ok := l.Removed(); ok && is.From == l.Seq {
+		if first := is.FromTime.UnixNano(); is.FromTime.Before(l.Time) && !is.FromTime.IsZero() && (b.earliest == 0 || first < b.earliest) {
+			b.earliest = first
+		}
+		if !is.ToTime.IsZero() {
+			b.newest = max(b.newest, is.ToTime.UnixNano())
+		}
+	}
+	s, ok := b.streams[removals]
 	if !ok {
 		s = &stream{objects: make(map[string]*object)}
-		b.streams[Removals] = s
+		b.streams[removals] = s
 	}
 	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.Stream)), 0)
 	b.key = rawjson.Unquote(b.key, l.Text(line.Namespace))

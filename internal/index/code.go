@@ -33,6 +33,10 @@ const (
 	deflateLevel = 3
 )
 
+// removals is the name of the stream of REMOVED lines, which is none. It is the last one of an index. Its objects are what the
+// lines are about: a stream as namespace, and a namespace as name.
+const removals = ""
+
 // Types are the types of a line; an index has their positions, from 1.
 var Types = []string{"ADDED", "MODIFIED", "DELETED", "GAP", "SYNCED", "REMOVED"}
 

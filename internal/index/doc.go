@@ -34,7 +34,8 @@
 //	           that were there when the segment began, else 0; time of the earliest and the latest line, as received; the
 //	           earliest time at which a late line was written, 0 for none (5 x 8)
 //	           number of earlier segments; seq of the first line of each, as varints
-//	           number of streams, in the order of names; each with name, cluster, group, version, resource and kind, which
+//	           number of streams, in the order of names, and behind them one without a name, of what REMOVED lines are about,
+//	           if there are any; each with name, cluster, group, version, resource and kind, which
 //	           are texts from its last line, and the lines about itself (GAP and SYNCED): their number, then the index of
 //	           each as a varint, from the one before; then in the same way the first lines of lists of what existed;
 //	           in a full index of what was before, else 0: the type of the last line about itself (1), and the seq, a

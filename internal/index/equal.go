@@ -54,6 +54,13 @@ func sameNames(a, b *Index, before bool) (bool, error) {
 
 // sameObjects reports whether b has what a has.
 func sameObjects(a, b *Index, before bool) (bool, error) {
+	if a.hasRemoved {
+		next, stop := iter.Pull2(b.ofStream(removals))
+		same, err := sameStream(a, len(a.Streams), next, before)
+		if stop(); !same || err != nil {
+			return false, err
+		}
+	}
 	for i, s := range a.Streams {
 		next, stop := iter.Pull2(b.ofStream(s.Name))
 		same, err := sameStream(a, i, next, before)

@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -33,9 +34,7 @@ type Index struct {
 	Zipped         int64     // bytes of the gzip file for which Member answers; 0 for none
 	Oldest, Newest time.Time // of the lines
 	Earliest       time.Time // when the first of the lines that are late was written; zero where there is none
-	// Streams are in the order of their names; those of earlier segments too. That of name Removals is none: its objects are
-	// what REMOVED lines are about, a stream as Namespace and a namespace as Name, both empty for whole files.
-	Streams []Stream
+	Streams        []Stream  // in the order of their names; those of earlier segments too
 
 	in      io.ReaderAt
 	header  [headerSize]byte
@@ -49,6 +48,7 @@ type Index struct {
 	summed  bool   // there is one: those of earlier versions have none
 
 	onlyBefore bool // see AtBeginning
+	hasRemoved bool // there is one more stream, behind the last one, without a name: that of the REMOVED lines
 
 	// The block of lines that was read last.
 	block   []Line
@@ -103,9 +103,6 @@ func (l *Line) Made() time.Time {
 	}
 	return l.Time
 }
-
-// Removals is the name of what has the REMOVED lines among an index's streams.
-const Removals = ""
 
 // Type is a line's type.
 type Type byte
@@ -257,6 +254,9 @@ func (x *Index) parse(b []byte, at int64) error {
 		s.Marks, s.Begins = x.indexes(&d, nil), x.indexes(&d, nil)
 		s.before = progress{Type(d.byte()), uint64(d.number(math.MaxInt64))}
 	}
+	if n := len(x.Streams) - 1; n >= 0 && x.Streams[n].Name == removals {
+		x.Streams, x.hasRemoved = x.Streams[:n], true
+	}
 	x.writers = make([]string, d.count())
 	for i := range x.writers {
 		x.writers[i] = d.text()
@@ -281,7 +281,7 @@ func (x *Index) parse(b []byte, at int64) error {
 	x.objects = make([]objectBlock, d.count())
 	for i := range x.objects {
 		o := &x.objects[i]
-		o.stream = int(d.number(int64(len(x.Streams)) - 1))
+		o.stream = int(d.number(int64(len(x.Streams)) - 1 + int64(btoi(x.hasRemoved))))
 		o.extent, o.first = block(), d.text()
 	}
 	x.names = block()
@@ -324,7 +324,7 @@ func (x *Index) Line(at int) (Line, error) {
 	return x.block[at%linesPerBlock], nil
 }
 
-// LineOf returns where the line with a seq is. ErrDamaged says that there is none.
+// LineOf returns where the line with a seq is. ErrDamaged says that there is none: seq rises from line to line.
 func (x *Index) LineOf(seq uint64) (Line, error) {
 	// Without a damaged line it is as far from the first one as its seq.
 	if at := seq - x.FirstSeq; at < uint64(x.Lines) {
@@ -332,12 +332,20 @@ func (x *Index) LineOf(seq uint64) (Line, error) {
 			return l, err
 		}
 	}
-	for at := range x.Lines {
-		if l, err := x.Line(at); err != nil || l.Seq == seq {
-			return l, err
-		}
+	var failed error
+	at := sort.Search(x.Lines, func(at int) bool {
+		l, err := x.Line(at)
+		failed = cmp.Or(failed, err)
+		return l.Seq >= seq
+	})
+	if failed != nil || at == x.Lines {
+		return Line{}, cmp.Or(failed, ErrDamaged)
 	}
-	return Line{}, ErrDamaged
+	l, err := x.Line(at)
+	if err == nil && l.Seq != seq {
+		err = ErrDamaged
+	}
+	return l, err
 }
 
 // allLines returns the places of all lines.
@@ -434,6 +442,9 @@ func (x *Index) Objects(stream int, namespace, name *string) iter.Seq2[*Object, 
 
 // Stream returns the index of the stream with that name.
 func (x *Index) Stream(name string) (at int, there bool) {
+	if name == removals {
+		return len(x.Streams), x.hasRemoved
+	}
 	return slices.BinarySearchFunc(x.Streams, name, func(s Stream, name string) int { return strings.Compare(s.Name, name) })
 }
 
@@ -449,7 +460,7 @@ func Begun(segments []*Index, stream string, includes func(*Line) bool) (uint64,
 func begun(segments []*Index, stream string, includes func(*Line) bool) (begun uint64, p progress, err error) {
 	for i, x := range segments {
 		n, there := x.Stream(stream)
-		if !there {
+		if !there || stream == removals {
 			continue
 		}
 		s := &x.Streams[n]
@@ -612,9 +623,6 @@ func (x *Index) Usage() iter.Seq2[Share, error] {
 			sizes[at] = l.Size
 		}
 		for i := range x.Streams {
-			if x.Streams[i].Name == Removals {
-				continue
-			}
 			is := Share{Stream: x.Streams[i].Name}
 			for o, err := range x.from(i, "") {
 				if err != nil {
@@ -656,7 +664,7 @@ func (x *Index) Check() error {
 	if _, err := x.allLines(); err != nil {
 		return err
 	}
-	for i := range x.Streams {
+	for i := range len(x.Streams) + btoi(x.hasRemoved) {
 		for _, err := range x.from(i, "") {
 			if err != nil {
 				return err
@@ -675,6 +683,36 @@ func (x *Index) Member(offset int64) (zipped, plain int64) {
 		return 0, 0
 	}
 	return x.members[i-1].zipped, x.members[i-1].plain
+}
+
+// Removal is which lines are not in the journal any more: those about a stream's objects in a namespace, in none where
+// Namespace is empty; or whole files where Stream is empty too.
+type Removal struct {
+	Stream, Namespace string
+	Lines             []int // the REMOVED lines in the segment, by their indexes
+	Before            Place // the last such line before it, in a full index
+}
+
+// Removals yields what REMOVED lines are about. What is yielded is valid until the next one.
+func (x *Index) Removals() iter.Seq2[Removal, error] {
+	return func(yield func(Removal, error) bool) {
+		for o, err := range x.ofStream(removals) {
+			if err != nil {
+				yield(Removal{}, err)
+				return
+			}
+			if !yield(Removal{o.Namespace, o.Name, o.Lines, o.Before}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Names returns what CustomResourceDefinitions said, up to the segment's end, by their names: JSON with group, names, scope

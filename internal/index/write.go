@@ -121,13 +121,18 @@ func (w *writer) gather() error {
 				w.earlier = append(w.earlier, first)
 			}
 		}
+		if b.hasRemoved && streams[removals] == nil {
+			streams[removals] = &stream{}
+		}
 		for _, s := range b.Streams {
 			if s.Marks, s.Begins = nil, nil; w.streams[s.Name] == nil {
 				streams[s.Name] = &stream{Stream: s}
 			}
 		}
 	}
-	w.all = slices.SortedFunc(maps.Values(streams), func(a, b *stream) int { return strings.Compare(a.Name, b.Name) })
+	w.all = slices.SortedFunc(maps.Values(streams), func(a, b *stream) int {
+		return cmp.Or(btoi(a.Name == removals)-btoi(b.Name == removals), strings.Compare(a.Name, b.Name))
+	})
 	for _, s := range w.all {
 		var err error
 		if s.begun, s.before, err = begun(w.base, s.Name, func(*Line) bool { return true }); err != nil {

@@ -346,6 +346,9 @@ func (s *sifter) take(l []byte, _ int64) error {
 	}
 	f := &s.line
 	is := line.Span{From: f.Seq, To: f.Seq, FromTime: f.Time, ToTime: f.Time}
+	if written, late := f.Late(); late {
+		is.FromTime = written
+	}
 	count := 1
 	if before, ok := f.Removed(); ok {
 		is, count = before, f.RemovedLines()
@@ -361,7 +364,13 @@ func (s *sifter) take(l []byte, _ int64) error {
 		s.row, s.count, s.term = is, 0, append(s.term[:0], f.Value(line.Term)...)
 		s.head = f.AppendRemovedHead(s.head[:0])
 	}
-	s.row.To, s.row.ToTime = is.To, is.ToTime
+	s.row.To = is.To
+	if is.FromTime.Before(s.row.FromTime) {
+		s.row.FromTime = is.FromTime
+	}
+	if is.ToTime.After(s.row.ToTime) {
+		s.row.ToTime = is.ToTime
+	}
 	s.count += count
 	return nil
 }

@@ -276,13 +276,15 @@ func (j *File) tidyUp(now time.Time) error {
 		errs = append(errs, err) // no reason to leave the other files as they are
 	}
 	if !stuck {
-		errs = append(errs, j.shrink(o, now))
+		errs = append(errs, j.shrink(o, now, errors.Join(errs...) == nil))
 	}
 	return errors.Join(errs...)
 }
 
 // young reports whether a file has lines that are not older than MinAge.
-func (o *Options) young(a *archive, now time.Time) bool { return o.MinAge > 0 && now.Sub(a.at) < o.MinAge }
+func (o *Options) young(a *archive, now time.Time) bool {
+	return o.MinAge > 0 && now.Sub(a.at) < o.MinAge
+}
 
 // budget returns how many bytes all files may have, 0 for no limit, and which limit says so. Where the number of files alone
 // is limited, young files may be more of them, but take no more room than that many would without compression.
@@ -302,7 +304,9 @@ func (o *Options) budget() (bytes int64, limit string) {
 //  1. The oldest files go, while they are older than MinAge.
 //  2. Of younger files the lines of those go that have most of them: see compact.
 //  3. Where that is not enough, the oldest files go after all.
-func (j *File) shrink(o *Options, now time.Time) error {
+//
+// A file that is to be compressed counts once it is, unless that fails.
+func (j *File) shrink(o *Options, now time.Time, compresses bool) error {
 	most, limit := o.budget()
 	if most == 0 {
 		return nil
@@ -321,7 +325,9 @@ func (j *File) shrink(o *Options, now time.Time) error {
 			total = max(total, active.Size())
 		}
 		for _, a := range all {
-			total += a.size
+			if !a.plain || !o.Compress || !compresses {
+				total += a.size
+			}
 		}
 		if total <= most {
 			break

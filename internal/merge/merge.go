@@ -181,12 +181,19 @@ type count struct {
 
 // next takes the next line of a source.
 func (m *merger) next(h *head) error {
-	l, s := h.line.Fields, m.stream(h.line.Fields)
+	l := h.line.Fields
 	if h.line.Missing > 0 {
 		if err := m.out.Hole(h.name, h.line.Missing, l.Seq); err != nil {
 			return err
 		}
 	}
+	if l.SaysRemoved() {
+		if _, err := m.out.Write(Renumbered(l, m.out.Next())); err != nil {
+			return err
+		}
+		return h.step()
+	}
+	s := m.stream(l)
 	at := positionOf(l)
 	switch {
 	case s.voids(at):

@@ -96,6 +96,9 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			} else if uid != "" && uid != cluster {
 				return nil, fmt.Errorf("%s and %s are journals of different clusters; query one at a time", sources[0].Name, source.Name)
 			}
+			if l.SaysRemoved() {
+				continue
+			}
 			s, f := p.stream(l.Fields), factOf(l.Fields)
 			p.latest[n] = max(p.latest[n], f.term)
 			if other, there := s.by[f.term]; there && other != n {

@@ -97,7 +97,11 @@ func (j *Journal) uncoveredBetween(
 		return nil, err
 	}
 	lost, err := j.lost(ctx, first, last, since, until)
-	return slices.Concat(doubts, beyond, lost), err
+	if err != nil {
+		return nil, err
+	}
+	removed, err := j.removed(ctx, s, first, last, since, until)
+	return slices.Concat(doubts, beyond, lost, removed), err
 }
 
 // doubtsAt returns what may be wrong with the state at a cut, but for lines that are lost.

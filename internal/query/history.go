@@ -253,10 +253,10 @@ func (s *segment) place(at int) (index.Place, error) {
 
 // earlier reads a line with a reader of its own, so that a history goes on where it is. What was read last is remembered.
 func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, error) {
-	i := j.segmentOf(at.Segment)
-	if i < 0 {
-		return nil, nil
+	if there, err := j.locate(ctx, &at); err != nil || !there {
+		return nil, err
 	}
+	i := j.segmentOf(at.Segment)
 	if _, err := j.index(ctx, i); err != nil {
 		return nil, err
 	}
@@ -383,11 +383,15 @@ func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int
 		return err
 	}
 	v := Version{Fields: l, journal: j, segment: segment, before: before}
-	if at, err := v.previous(ctx); err != nil || at.Seq > 0 && j.segmentOf(at.Segment) >= 0 {
-		item.Last = at
+	at, err := v.previous(ctx)
+	if err != nil || at.Seq == 0 {
 		return err
 	}
-	return nil
+	there, err := j.locate(ctx, &at)
+	if there {
+		item.Last = at
+	}
+	return err
 }
 
 // lineOf reads the line with a seq. It is valid until the next call.

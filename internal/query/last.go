@@ -261,7 +261,7 @@ func (r *reading) forward(
 				r.begins(r.j.segments[i], l.Seq)
 			}
 			first = false
-			r.next = max(r.next, l.Seq+1)
+			r.next = max(r.next, l.Next())
 			if r.repeats.has(&l) || !r.f.hasType(l.Text(line.Type)) {
 				continue
 			}

@@ -46,6 +46,10 @@ func (j *Journal) lostWithin(x *index.Index, s *segment, since, until Moment) ([
 	if j.path == "" || x.Next-x.FirstSeq <= uint64(x.Lines) {
 		return nil, nil
 	}
+	stand, err := holding(x)
+	if err != nil {
+		return nil, err
+	}
 	var count, first uint64
 	last, err := x.Line(0)
 	for at := 1; at < x.Lines && err == nil; at++ {
@@ -53,7 +57,7 @@ func (j *Journal) lostWithin(x *index.Index, s *segment, since, until Moment) ([
 		if l, err = x.Line(at); err != nil {
 			break
 		}
-		if l.Seq > last.Seq+1 && !since.startsAfter(l) && !until.endsBefore(last, x) {
+		if l.Seq > last.Seq+1 && !stand[at-1] && !since.startsAfter(l) && !until.endsBefore(last, x) {
 			count += l.Seq - last.Seq - 1
 			first = cmp.Or(first, last.Seq+1)
 		}

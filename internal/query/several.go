@@ -406,7 +406,7 @@ func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.F
 			continue
 		}
 		missing := raw.Seq - next
-		if next = raw.Seq + 1; !take(&l, missing) {
+		if next = l.Next(); !take(&l, missing) {
 			return next, errStopped
 		}
 	}
@@ -432,7 +432,11 @@ func (j *Journal) selected(
 		if err != nil {
 			return nil, err
 		}
-		return s.steps(x, &window{})
+		steps, err := s.steps(x, &window{})
+		if err == nil {
+			steps, err = s.withRemoved(x, steps)
+		}
+		return steps, err
 	})
 	if err != nil {
 		return next, err

@@ -155,13 +155,21 @@ func (j *Journal) stateAt(ctx context.Context, s *Selection, c *cut, deleted boo
 	if err != nil {
 		return nil, err
 	}
-	st := &State{At: c.Moment, Doubts: doubts}
+	removed, err := j.removed(ctx, s, first, last, Moment{}, c.Moment)
+	if err != nil {
+		return nil, err
+	}
+	st := &State{At: c.Moment, Doubts: slices.Concat(doubts, removed)}
 	for _, of := range found {
 		item, there := newest(of)
 		if !there && !deleted {
 			continue
 		}
-		item.Gone = j.segmentOf(item.Last.Segment) < 0
+		there, err := j.locate(ctx, &item.Last)
+		if err != nil {
+			return nil, err
+		}
+		item.Gone = !there
 		st.Items = append(st.Items, item)
 	}
 	slices.SortFunc(st.Items, func(a, b Item) int { return a.compare(&b) })

@@ -79,11 +79,13 @@ func (s *segment) hasIndex() bool {
 // returns how many lines there are.
 func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (lines int, err error) {
 	var base []*index.Index
+	complete := true // no line was removed of the segments until now
 	for _, s := range j.unread {
 		fn(cannotRead(&s))
 	}
 	for _, s := range j.segments {
-		x, err := j.verify(ctx, s, base, fn)
+		complete = complete && s.UpTo == 0
+		x, err := j.verify(ctx, s, base, complete, fn)
 		if err != nil {
 			return lines, err
 		}
@@ -100,8 +102,11 @@ func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (lines int,
 	return lines, nil
 }
 
-// verify reads a segment and returns its index, made now; nil where it cannot be read.
-func (j *Journal) verify(ctx context.Context, s *segment, base []*index.Index, fn func(string)) (*index.Index, error) {
+// verify reads a segment and returns its index, made now; nil where it cannot be read. Where the segments before are not complete
+// any more, the index beside it may know more of them.
+func (j *Journal) verify(
+	ctx context.Context, s *segment, base []*index.Index, complete bool, fn func(string),
+) (*index.Index, error) {
 	is, in, err := s.beside(fn)
 	if err != nil {
 		return nil, err
@@ -125,7 +130,7 @@ func (j *Journal) verify(ctx context.Context, s *segment, base []*index.Index, f
 		err = s.verifyLines(x, fn)
 	}
 	if err == nil && is != nil {
-		err = s.compare(is, x, fn)
+		err = s.compare(is, x, complete, fn)
 	}
 	return x, err
 }
@@ -143,6 +148,10 @@ func missing(next, seq uint64, path string) string {
 
 // verifyLines looks for holes in a segment, and for what is no line.
 func (s *segment) verifyLines(x *index.Index, fn func(string)) error {
+	stand, err := holding(x)
+	if err != nil {
+		return err
+	}
 	next, end := x.FirstSeq, int64(0)
 	for at := range x.Lines {
 		l, err := x.Line(at)
@@ -152,7 +161,7 @@ func (s *segment) verifyLines(x *index.Index, fn func(string)) error {
 		if l.Offset != end {
 			fn(fmt.Sprintf("%s has %d damaged bytes at offset %d", s.Path, l.Offset-end, end))
 		}
-		if l.Seq != next {
+		if l.Seq != next && (at == 0 || !stand[at-1] || l.Seq < next) {
 			fn(fmt.Sprintf("%s goes on with line %d behind line %d", s.Path, l.Seq, next-1))
 		}
 		next, end = l.Seq+1, l.Offset+l.Size
@@ -181,8 +190,8 @@ func (s *segment) beside(fn func(string)) (*index.Index, io.Closer, error) {
 }
 
 // compare compares the index beside a segment with one that was made now.
-func (s *segment) compare(is, x *index.Index, fn func(string)) error {
-	same, err := index.Equal(is, x, is.Since == x.Since)
+func (s *segment) compare(is, x *index.Index, complete bool, fn func(string)) error {
+	same, err := index.Equal(is, x, complete && is.Since == x.Since)
 	switch {
 	case errors.Is(err, index.ErrDamaged):
 		fn(fmt.Sprintf("%s cannot be used: %v", journal.IndexPath(s.Path), err))

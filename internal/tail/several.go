@@ -259,7 +259,7 @@ func (s *several) repeats(l *line.Fields) bool {
 		maps.DeleteFunc(s.events, func(e string, _ int) bool { return strings.HasPrefix(e, stream) })
 		s.anew[stream] = anew
 	}
-	if l.AboutStream() {
+	if l.AboutStream() || l.SaysRemoved() {
 		return false
 	}
 	e := stream + merge.EventOf(l)

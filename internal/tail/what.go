@@ -2,6 +2,7 @@ package tail
 
 import (
 	"bytes"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -111,6 +112,26 @@ func who(l *line.Fields) (manager, subresource []byte) {
 	return l.Text(line.Manager), l.Text(line.Subresource)
 }
 
+// appendRemoved appends which lines are not in the journal any more, and why.
+func appendRemoved(dst []byte, l *line.Fields) []byte {
+	is, ok := l.Removed()
+	if !ok {
+		return dst
+	}
+	switch n := l.RemovedLines(); {
+	case n == 1:
+		dst = append(dst, "one line is gone"...)
+	case n > 1:
+		dst = fmt.Appendf(dst, "%d lines are gone", n)
+	default:
+		dst = fmt.Appendf(dst, "lines %d to %d are gone", is.From, is.To)
+	}
+	if reason := l.Text(line.Reason); len(reason) > 0 {
+		dst = display.AppendText(append(dst, ", "...), reason)
+	}
+	return dst
+}
+
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
 func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change) []byte {
 	switch string(l.Text(line.Type)) {
@@ -118,6 +139,8 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 		return appendGap(dst, l, nil)
 	case "SYNCED":
 		return appendCount(dst, l.Value(line.Count))
+	case "REMOVED":
+		return appendRemoved(dst, l)
 	}
 	start := len(dst)
 	part := func() {

@@ -78,6 +78,7 @@ type Disk struct {
 	// names that the last SyncDir of their folder saw; guarded by mu.
 	content map[uint64][]byte            // by inode
 	names   map[string]map[string]uint64 // folder -> name -> inode
+	removed []*os.File                   // open, so that no new file gets the inode of one that a power cut may bring back
 }
 
 // New returns a disk that asks decide, one operation at a time, what becomes of
@@ -191,12 +192,19 @@ func (d *Disk) ReadDir(path string) ([]fs.DirEntry, error) {
 
 // Rename implements disk.FS.
 func (d *Disk) Rename(from, to string) error {
-	return d.do(Op{Kind: Rename, Path: from}, func() error { return disk.OS.Rename(from, to) }, nil, nil)
+	return d.do(Op{Kind: Rename, Path: from}, func() error { d.hold(to); return disk.OS.Rename(from, to) }, nil, nil)
 }
 
 // Remove implements disk.FS.
 func (d *Disk) Remove(path string) error {
-	return d.do(Op{Kind: Remove, Path: path}, func() error { return disk.OS.Remove(path) }, nil, nil)
+	return d.do(Op{Kind: Remove, Path: path}, func() error { d.hold(path); return disk.OS.Remove(path) }, nil, nil)
+}
+
+// hold keeps the inode of a file that is about to lose its name.
+func (d *Disk) hold(path string) {
+	if f, err := os.Open(path); err == nil {
+		d.removed = append(d.removed, f)
+	}
 }
 
 // nothing stands for a sync: what it would bring is in content and names, and

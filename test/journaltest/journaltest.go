@@ -144,6 +144,29 @@ func (j *Journal) rotating() {
 	}
 }
 
+// Compact makes rotated files take at most so many bytes, which all are younger than the minimum age, and waits until they
+// do.
+func (j *Journal) Compact(bytes int64) {
+	j.t.Helper()
+	const active = 1 << 20 // which counts too
+	j.file.SetLimits(journal.Options{MaxSize: active, MaxTotalSize: active + bytes, MinAge: time.Hour, Compress: true})
+	for deadline := time.Now().Add(time.Minute); ; {
+		kept, err := journal.Measure(j.Path)
+		j.check(err)
+		all, err := journal.Segments(j.Path)
+		j.check(err)
+		compacted := slices.ContainsFunc(all, func(s journal.Segment) bool { return s.UpTo > 0 })
+		if kept.Size <= bytes && compacted {
+			break
+		}
+		if time.Now().After(deadline) {
+			j.t.Fatalf("%d bytes: %v", kept.Size, j.file.TidyError())
+		}
+		<-time.After(time.Millisecond)
+	}
+	j.file.SetLimits(journal.Options{MaxSize: 1 << 40, Compress: true})
+}
+
 // write appends one line.
 func (j *Journal) write(line []byte) {
 	j.t.Helper()
