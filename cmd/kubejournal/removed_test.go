@@ -52,7 +52,9 @@ func TestRemovedLines(t *testing.T) {
 		j.Confirm(false, all...)
 	}
 	confirmNow(t, j, path, all...)
-	at := func(minute int) string { return start.Add(time.Duration(minute)*time.Minute + 30*time.Second).Format(time.RFC3339) }
+	at := func(minute int) string {
+		return start.Add(time.Duration(minute)*time.Minute + 30*time.Second).Format(time.RFC3339)
+	}
 	others := [][]string{
 		{"history", "-n", "shop"},
 		{"history", "-n", "shop", "cm/settings", "--since", at(3), "--until", at(9)},

@@ -301,7 +301,7 @@ func TestCompactCrash(t *testing.T) {
 			if cut && !fault.Kills() {
 				continue
 			}
-			for n := 1; ; n++ {
+			for n := 1; ; n += 1 + n/10 {
 				struck := compactOnce(t, o, fault, n, cut)
 				if runs++; !struck {
 					break

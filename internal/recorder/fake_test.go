@@ -240,7 +240,7 @@ func parse(t *testing.T, b []byte) []written {
 		t.Errorf("ends within a line: ...%q", b[max(0, len(b)-40):])
 	}
 	for text := range bytes.Lines(b) {
-		var l line
+		var l written
 		if err := json.Unmarshal(text, &l); err != nil {
 			t.Errorf("line %.80q: %v", text, err)
 		}
