@@ -94,7 +94,9 @@ func TestCrash(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				same(t, fmt.Sprintf("round %d", round), foldFile(t, path, found.Seq), contentOf(t, store))
+				got := contentOf(t, store)
+				got.Mark.Begins = 0 // no line says it
+				same(t, fmt.Sprintf("round %d", round), foldFile(t, path, found.Seq), got)
 
 				f := &flaky{File: file, store: store, rand: rand.New(rand.NewPCG(seed, uint64(round))), left: 1 + r.IntN(4), enough: make(chan struct{})}
 				rec := New(f, f, Config{Interval: time.Second, Seq: found.Seq, Metrics: metrics.New("", ""), Log: zap.NewNop()})
