@@ -67,6 +67,22 @@ func (c *content) presentSince(i *interval, there map[uint64]uint32) bool {
 	return len(c.present(&instant, there)) > 0
 }
 
+// missing returns the first seqs of the segments that are not there, or begin otherwise, and are newer than the oldest one that
+// is: retention removes the oldest ones first.
+func (c *content) missing(there map[uint64]uint32) (first []uint64) {
+	any := false
+	for _, s := range c.segments {
+		switch head, is := there[s.first]; {
+		case s.gone: // how it began is not known
+		case is && head == s.head:
+			any = true
+		case any:
+			first = append(first, s.first)
+		}
+	}
+	return first
+}
+
 // heads are the checksums of the beginnings of segments, by the seq of their first lines.
 func heads(there []journal.Segment) map[uint64]uint32 {
 	all := make(map[uint64]uint32)
@@ -90,7 +106,7 @@ func (c *content) cut(last uint64) (any bool) {
 		}
 		any = true
 		if n := len(all) - 1; n >= 0 {
-			all[n].reason, all[n].since = reasonNumber(Unknown), 0
+			all[n].reason, all[n].since, all[n].lost = reasonNumber(Unknown), 0, true
 		} else {
 			delete(c.intervals, stream)
 		}
