@@ -30,12 +30,13 @@ An interval FOR 0s is a list that was complete; nothing after it is certain.
 What was covered in a file that is missing, or does not begin as it did, is left out; stderr names the file.
 
 -o json is a list of streams, each with its intervals: from, to, late, end (why it ended: Unknown, Stopped, Removed,
-Interrupted, Silent, CaughtUp, HandedOver, Lost or the reason of a GAP; none while it goes on), differences (how many objects
-differed after the GAP) and heldBack (the keys by which the config kept changes out of the journal: types, filter,
-excludeNamespaces, ignoreFields, initial). Fields may be added.
+Interrupted, Silent, CaughtUp, HandedOver, Lost or the reason of a GAP; none while it goes on), differences (how many
+objects differed after the GAP) and heldBack (the keys by which the config kept changes out of the journal: types,
+filter, excludeNamespaces, ignoreFields, initial). Fields may be added.
 ` + journalHelp + clustersHelp + `
 
-Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 3 if nothing is known, or a file is missing.`,
+Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 3 if nothing is known, or a file is
+missing.`,
 		Example: `  kubejournal coverage
 
   # for a program

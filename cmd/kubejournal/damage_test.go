@@ -134,8 +134,8 @@ func firstDifference(got, want string) string {
 	return fmt.Sprintf("%.160q, want %.160q", got[from:], want[from:])
 }
 
-// TestLostFile asks what was covered where a file of the sample is gone or begins with other lines: it is named, with status 3,
-// unless it is the oldest one, which retention removes. None of the ends in the table is blamed on the daemon because of it.
+// TestLostFile asks for the coverage where a file of the sample is gone or begins with other lines. The file is named, with
+// status 3, unless it is the oldest one, which retention removes. The table does not blame the daemon for it.
 func TestLostFile(t *testing.T) {
 	clearEnv(t)
 	sample := filepath.Join(root, "test", "sample")
@@ -158,10 +158,12 @@ func TestLostFile(t *testing.T) {
 		status   int
 		stderr   string
 	}{
-		"nothing":      {},
-		"oldest":       {lost: rotated[0]},
-		"second":       {lost: rotated[1], status: 3, stderr: "begins with line 387 is missing or cannot be read"},
-		"oldest again": {lost: rotated[1], by: rotated[0], status: 3, stderr: "begins with line 387 is missing or cannot be read"},
+		"nothing": {},
+		"oldest":  {lost: rotated[0]},
+		"second":  {lost: rotated[1], status: 3, stderr: "begins with line 387 is missing or cannot be read"},
+		"oldest again": {
+			lost: rotated[1], by: rotated[0], status: 3, stderr: "begins with line 387 is missing or cannot be read",
+		},
 	} {
 		dir := t.TempDir()
 		for _, path := range paths {

@@ -67,8 +67,8 @@ func (c *content) presentSince(i *interval, there map[uint64]uint32) bool {
 	return len(c.present(&instant, there)) > 0
 }
 
-// missing returns the first seqs of the segments that are not there, or begin otherwise, and are newer than the oldest one that
-// is: retention removes the oldest ones first.
+// missing returns the first seqs of the segments that are not there or begin otherwise. Those before the oldest one that is
+// there are not among them: retention removes the oldest ones first.
 func (c *content) missing(there map[uint64]uint32) (first []uint64) {
 	any := false
 	for _, s := range c.segments {

@@ -82,8 +82,8 @@ func (r *Record) Streams(segments []journal.Segment) ([]Stream, error) {
 	return r.content.streams(heads(segments)), nil
 }
 
-// Missing returns the first seqs of the segments in the record that are not among these, or do not begin as they did. Those that
-// retention may have removed are not among them.
+// Missing returns the first seqs of the segments in the record that are not among these, or do not begin as they did.
+// Those that retention may have removed are not among them.
 func (r *Record) Missing(segments []journal.Segment) []uint64 {
 	return r.content.missing(heads(segments))
 }
@@ -133,7 +133,7 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 	return all
 }
 
-// lose notes that lines are lost after the last interval: whatever has ended it, they are missing too before the next one.
+// lose notes that lines are lost after the last interval: whatever ended it, they are missing before the next one.
 func (s *Stream) lose() {
 	if n := len(s.Intervals) - 1; n >= 0 {
 		s.Intervals[n].End, s.Intervals[n].Differences = Lost, nil

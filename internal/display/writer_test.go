@@ -65,7 +65,7 @@ func TestWriterColours(t *testing.T) {
 	}
 }
 
-// A writer around a Writer, as an answer's output is, is one for data and for colours too: what is in it is not escaped twice.
+// Raw looks into a writer around a Writer, as an answer's output is: JSON and colours pass it as they are.
 func TestRaw(t *testing.T) {
 	var out bytes.Buffer
 	around := struct{ *Writer }{NewWriter(&out, false)}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestFlippedBit flips each bit of a compressed file in turn: what a reader returns is what was written, also where it is read
-// no further than to the line that was asked for.
+// TestFlippedBit flips each bit of a compressed file in turn: each line that a reader returns is as it was written, also
+// where nobody reads to the end of the file.
 func TestFlippedBit(t *testing.T) {
 	text := strings.ReplaceAll(lines(1, 10), `}`, `,"object":{"a":"one","b":"two"}}`)
 	want := strings.SplitAfter(text, "\n")

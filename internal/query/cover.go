@@ -103,8 +103,8 @@ func (j *Journal) coverageOf() ([]coverage.Stream, error) {
 	return j.coverage, j.uncovered
 }
 
-// LostFiles returns a doubt for each file that the coverage knows and that is not there, or not as it was: what was covered in it
-// is in no answer of Coverage.
+// LostFiles returns a doubt for each file that the coverage file knows and that is not there, or begins otherwise. Coverage
+// leaves out what was covered in it.
 func (j *Journal) LostFiles() []Doubt {
 	_, _ = j.coverageOf() // which reports by itself why it is not known
 	return j.lostFiles
