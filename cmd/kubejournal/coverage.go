@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,13 +27,16 @@ says: a daemon that was killed could not say otherwise.
 
 An interval FOR 0s is a list that was complete; nothing after it is certain.
 
+What was covered in a file that is missing, or does not begin as it did, is left out; stderr names the file.
+
 -o json is a list of streams, each with its intervals: from, to, late, end (why it ended: Unknown, Stopped, Removed,
-Interrupted, Silent, CaughtUp, HandedOver or the reason of a GAP; none while it goes on), differences (how many objects
-differed after the GAP) and heldBack (the keys by which the config kept changes out of the journal: types, filter,
-excludeNamespaces, ignoreFields, initial). Fields may be added.
+Interrupted, Silent, CaughtUp, HandedOver, Lost or the reason of a GAP; none while it goes on), differences (how many
+objects differed after the GAP) and heldBack (the keys by which the config kept changes out of the journal: types,
+filter, excludeNamespaces, ignoreFields, initial). Fields may be added.
 ` + journalHelp + clustersHelp + `
 
-Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 3 if nothing is known.`,
+Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 3 if nothing is known, or a file is
+missing.`,
 		Example: `  kubejournal coverage
 
   # for a program
@@ -70,7 +74,7 @@ func showCoverage(all []answer.Asked, format string, o *answer.Output) error {
 		case of[a.Cluster] == 0:
 			a.Output.Note("no stream was watched that has such objects")
 		default:
-			return a.Output.Doubt(a.Selection.Unwatched)
+			return a.Output.Doubt(slices.Concat(a.Selection.Unwatched, a.Journal.LostFiles()))
 		}
 		return answer.ErrNotCovered
 	})

@@ -133,3 +133,69 @@ func firstDifference(got, want string) string {
 	from := max(0, n-60)
 	return fmt.Sprintf("%.160q, want %.160q", got[from:], want[from:])
 }
+
+// TestLostFile asks for the coverage where a file of the sample is gone or begins with other lines. The file is named, with
+// status 3, unless it is the oldest one, which retention removes. The table does not blame the daemon for it.
+func TestLostFile(t *testing.T) {
+	clearEnv(t)
+	sample := filepath.Join(root, "test", "sample")
+	paths, err := filepath.Glob(filepath.Join(sample, "journal*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rotated []string // the oldest one first
+	for _, path := range paths {
+		if name, is := strings.CutSuffix(filepath.Base(path), ".gz"); is {
+			rotated = append(rotated, strings.TrimSuffix(name, ".jsonl"))
+		}
+	}
+	if len(rotated) < 3 {
+		t.Fatalf("the sample has %q", rotated)
+	}
+	_, whole, _ := execute(t, "coverage", "--journal", filepath.Join(sample, "journal.jsonl"))
+	for name, c := range map[string]struct {
+		lost, by string // by: the file that is in its place
+		status   int
+		stderr   string
+	}{
+		"nothing": {},
+		"oldest":  {lost: rotated[0]},
+		"second":  {lost: rotated[1], status: 3, stderr: "begins with line 387 is missing or cannot be read"},
+		"oldest again": {
+			lost: rotated[1], by: rotated[0], status: 3, stderr: "begins with line 387 is missing or cannot be read",
+		},
+	} {
+		dir := t.TempDir()
+		for _, path := range paths {
+			base := filepath.Base(path)
+			from := path
+			if c.lost != "" && strings.HasPrefix(base, c.lost) {
+				if c.by == "" {
+					continue
+				}
+				from = filepath.Join(sample, strings.Replace(base, c.lost, c.by, 1))
+			}
+			b, err := os.ReadFile(from)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, base), b, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, format := range []string{"table", "json"} {
+			status, stdout, stderr := execute(t, "coverage", "-o", format, "--journal", filepath.Join(dir, "journal.jsonl"))
+			if status != c.status || !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" {
+				t.Errorf("%s, %s: status %d, %q", name, format, status, stderr)
+			}
+			const killed, missing = "the daemon was killed", "the lines that follow are missing"
+			switch {
+			case format == "json":
+			case strings.Count(stdout, killed) > strings.Count(whole, killed):
+				t.Errorf("%s: the daemon was killed more often: %s", name, stdout)
+			case strings.Contains(stdout, missing) != (c.status == 3):
+				t.Errorf("%s: %s", name, stdout)
+			}
+		}
+	}
+}

@@ -30,7 +30,10 @@ func TestBashCompletion(t *testing.T) {
 	s := j.Stream("roles.rbac.authorization.k8s.io", "Role")
 	s.Snapshot()
 	names := []string{"web", "x$(touch " + mark + ")a", "x$(touch " + mark + ")b", "y`touch " + mark + "`", "z;touch " + mark + ";", "v\ntouch " + mark + "\n"}
-	for _, text := range hostile {
+	for kind, text := range hostile {
+		if kind == "long" {
+			continue // no object with such a name is journalled
+		}
 		names = append(names, strings.ReplaceAll(strings.ReplaceAll(text, notUTF8, "\ufffd"), "EVIL", "touch "+mark))
 	}
 	for n, name := range names {

@@ -32,6 +32,9 @@ type Output struct {
 	cluster string // whose answer it is, where several are asked
 }
 
+// Raw returns what the data is written to once it is escaped. It makes an Output one that display.Raw looks into.
+func (o *Output) Raw() io.Writer { return display.Raw(o.Writer) }
+
 // JSON writes a value, on one line or indented, unless it is nested too deep for that. What a terminal would act on is escaped
 // there.
 func (o *Output) JSON(v any, indent string) error {

@@ -63,6 +63,22 @@ func (c *content) presentSince(i *interval, there presence) bool {
 	return len(c.present(&instant, there)) > 0
 }
 
+// missing returns the first seqs of the segments that are not there or begin otherwise. Those before the oldest one that is
+// there are not among them: retention removes the oldest ones first.
+func (c *content) missing(there presence) (first []uint64) {
+	any := false
+	for i := range c.segments {
+		switch s := &c.segments[i]; {
+		case s.gone: // how it began is not known
+		case there.has(s):
+			any = true
+		case any:
+			first = append(first, s.first)
+		}
+	}
+	return first
+}
+
 // presence is which segments are there.
 type presence struct {
 	heads map[uint64]uint32 // the checksums of their beginnings, by the seq of their first lines
@@ -102,7 +118,7 @@ func (c *content) cut(last uint64) (any bool) {
 		}
 		any = true
 		if n := len(all) - 1; n >= 0 {
-			all[n].reason, all[n].since = reasonNumber(Unknown), 0
+			all[n].reason, all[n].since, all[n].lost = reasonNumber(Unknown), 0, true
 		} else {
 			delete(c.intervals, stream)
 		}

@@ -95,13 +95,16 @@ import (
 
 // Why an interval has ended, beside the reasons of GAP lines.
 const (
-	Unknown     = "Unknown"     // the daemon was killed, or what the journal has lost is not known
+	Unknown     = "Unknown"     // the daemon was killed, or what follows is not in the coverage file
 	Stopped     = "Stopped"     // the daemon was
 	Removed     = "Removed"     // the stream was, from the config
 	Interrupted = "Interrupted" // a late interval follows
 	CaughtUp    = "CaughtUp"    // of a late one
 	HandedOver  = "HandedOver"  // another replica writes
 	Silent      = "Silent"      // a late interval follows: for longer than pulses take, nothing had confirmed it
+
+	// Lost says that lines follow which are not in the journal's files. A reader finds that out; no record has it.
+	Lost = "Lost"
 
 	continued = "Continued" // in the next record, whose lines are in a later segment
 )
@@ -180,6 +183,7 @@ type interval struct {
 	serial          uint64
 	lease           uint32 // seconds
 	pulse           uint32 // seconds behind to
+	lost            bool   // what followed was, see cut; not in the file
 }
 
 // end returns up to when the interval claims to reach.

@@ -369,17 +369,17 @@ func TestSegments(t *testing.T) {
 		opened string // of the next start, where that is different
 	}{
 		"first is gone":  {func(j *journalled) { j.remove(old) }, "pods, 40-70", "pods, 40-70 Unknown"},
-		"middle is gone": {func(j *journalled) { j.remove("journal.jsonl.1") }, "pods, 10-30 Unknown, 60-70", "pods, 10-30 Unknown, 60-70 Unknown"},
-		"active is gone": {func(j *journalled) { j.remove("journal.jsonl") }, "pods, 10-50 Unknown", "pods, 10-50 Unknown"},
+		"middle is gone": {func(j *journalled) { j.remove("journal.jsonl.1") }, "pods, 10-30 Lost, 60-70", "pods, 10-30 Lost, 60-70 Unknown"},
+		"active is gone": {func(j *journalled) { j.remove("journal.jsonl") }, "pods, 10-50 Lost", "pods, 10-50 Unknown"},
 		"all are gone": {func(j *journalled) {
 			j.remove(old)
 			j.remove("journal.jsonl.1")
 			j.remove("journal.jsonl")
 		}, "", ""},
 		"another journal":  {func(j *journalled) { j.replace(old) }, "pods, 40-70", "pods, 40-70 Unknown"},
-		"lines are gone":   {func(j *journalled) { j.truncate("journal.jsonl", 1) }, "pods, 10-50 Unknown", "pods, 10-50 Unknown"},
-		"more lines gone":  {func(j *journalled) { j.remove("journal.jsonl"); j.truncate("journal.jsonl.1", 1) }, "pods, 10-30 Unknown", "pods, 10-30 Unknown"},
-		"active truncated": {func(j *journalled) { j.truncate("journal.jsonl", 0) }, "pods, 10-50 Unknown", "pods, 10-50 Unknown"},
+		"lines are gone":   {func(j *journalled) { j.truncate("journal.jsonl", 1) }, "pods, 10-50 Lost", "pods, 10-50 Unknown"},
+		"more lines gone":  {func(j *journalled) { j.remove("journal.jsonl"); j.truncate("journal.jsonl.1", 1) }, "pods, 10-30 Lost", "pods, 10-30 Unknown"},
+		"active truncated": {func(j *journalled) { j.truncate("journal.jsonl", 0) }, "pods, 10-50 Lost", "pods, 10-50 Unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(j *journalled) {

@@ -82,6 +82,12 @@ func (r *Record) Streams(segments []journal.Segment) ([]Stream, error) {
 	return r.content.streams(presenceOf(segments)), nil
 }
 
+// Missing returns the first seqs of the segments in the record that are not among these, or do not begin as they did.
+// Those that retention may have removed are not among them.
+func (r *Record) Missing(segments []journal.Segment) []uint64 {
+	return r.content.missing(presenceOf(segments))
+}
+
 // streams returns what of the intervals is in these segments.
 func (c *content) streams(there presence) []Stream {
 	var all []Stream
@@ -93,7 +99,12 @@ func (c *content) streams(there presence) []Stream {
 		goesOn := false // the last one in s.Intervals, in the next record
 		for n := range intervals {
 			i := &intervals[n]
-			for _, part := range c.present(i, there) {
+			parts := c.present(i, there)
+			if !i.empty() && (len(parts) == 0 || parts[0].from > i.from) {
+				s.lose()
+				goesOn = false
+			}
+			for _, part := range parts {
 				s.add(part, i, goesOn)
 				goesOn = i.reason == reasonNumber(continued) && part.to == i.end()
 			}
@@ -122,6 +133,13 @@ func (c *content) streams(there presence) []Stream {
 	return all
 }
 
+// lose notes that lines are lost after the last interval: whatever ended it, they are missing before the next one.
+func (s *Stream) lose() {
+	if n := len(s.Intervals) - 1; n >= 0 {
+		s.Intervals[n].End, s.Intervals[n].Differences = Lost, nil
+	}
+}
+
 // endGap notes how many objects differed after the GAP that ended an interval, which may be a point. Between one
 // GAP and the next nothing of the stream may be known: then they are one.
 func (s *Stream) endGap(i *interval, point bool, differences int64) {
@@ -140,7 +158,10 @@ func (s *Stream) endGap(i *interval, point bool, differences int64) {
 // add adds a part of an interval, to the last one if that goes on.
 func (s *Stream) add(part span, i *interval, goesOn bool) {
 	from, to, end := time.Unix(0, part.from).UTC(), time.Unix(0, part.to).UTC(), reasonText(i.reason)
-	if part.to < i.end() || end == continued {
+	switch {
+	case part.to < i.end() || i.lost:
+		end = Lost
+	case end == continued:
 		end = Unknown // unless what follows is there
 	}
 	var pulsed time.Time

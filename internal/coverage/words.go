@@ -13,6 +13,8 @@ func Words(reason string) string {
 		return "the server could not be read"
 	case Silent:
 		return "not confirmed for over 10 s"
+	case Lost:
+		return "the lines that follow are missing"
 	case HandedOver:
 		return "another replica wrote"
 	case CaughtUp:

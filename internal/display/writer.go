@@ -25,13 +25,16 @@ type Writer struct {
 // NewWriter returns a Writer to w, which may be one. With colours, those that the program itself gives its text remain.
 func NewWriter(w io.Writer, colours bool) *Writer { return &Writer{w: Raw(w), colours: colours} }
 
-// Raw returns what a Writer writes to, and any other writer as it is.
+// Raw returns what a Writer writes to, also one that is inside another writer, and any other writer as it is.
 func Raw(w io.Writer) io.Writer {
-	if safe, ok := w.(*Writer); ok {
-		return safe.w
+	if safe, ok := w.(interface{ Raw() io.Writer }); ok {
+		return safe.Raw()
 	}
 	return w
 }
+
+// Raw returns what the Writer writes to.
+func (s *Writer) Raw() io.Writer { return s.w }
 
 // colour is a sequence that colours text, or clears the rest of its line.
 var colour = regexp.MustCompile(`^\x1b\[[0-9;]{0,16}[mK]`)

@@ -2,6 +2,7 @@ package display
 
 import (
 	"bytes"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -61,6 +62,19 @@ func TestWriterColours(t *testing.T) {
 				t.Errorf("%q in parts at %d: %q, want %q (%v)", text, at, out.String(), want, err)
 			}
 		}
+	}
+}
+
+// Raw looks into a writer around a Writer, as an answer's output is: JSON and colours pass it as they are.
+func TestRaw(t *testing.T) {
+	var out bytes.Buffer
+	around := struct{ *Writer }{NewWriter(&out, false)}
+	if Raw(around) != Raw(around.Writer) || Raw(around) != io.Writer(&out) || Raw(&out) != io.Writer(&out) {
+		t.Error("it is not what the Writer writes to")
+	}
+	_, _ = NewWriter(around, true).Write([]byte("\x1b[1mbold\x1b[m\x1b[2J"))
+	if want := "\x1b[1mbold\x1b[m" + `\x1b[2J`; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
 

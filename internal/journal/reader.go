@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 )
@@ -54,8 +52,7 @@ type Reader struct {
 	long   []byte      // a line that is longer than the buffer, or torn
 	skip   bool        // the rest of a line that is too long follows
 
-	zipped   *bufio.Reader // of a compressed file
-	unzipped gzip.Reader
+	unzipped members // of a compressed file
 
 	disk   disk.FS       // default disk.OS
 	passed *atomic.Int64 // bytes that were read of files, as they are on disk
@@ -92,14 +89,11 @@ func (r *Reader) Open(s Segment, offset int64) error {
 		return nil
 	}
 	zipped, plain := int64(0), int64(0) // where to begin
+	whole := s.index != nil && s.index.Zipped == s.Size && s.Unread == nil
 	if s.index != nil && s.index.Zipped == s.Size {
 		zipped, plain = s.index.Member(offset)
 	}
-	if r.zipped == nil {
-		r.zipped = bufio.NewReaderSize(nil, gzipBuffer)
-	}
-	r.zipped.Reset(counted{io.NewSectionReader(f, zipped, size-zipped), r.passed})
-	err := r.unzipped.Reset(r.zipped)
+	err := r.unzipped.reset(counted{io.NewSectionReader(f, zipped, size-zipped), r.passed}, !whole)
 	if err == nil {
 		_, err = io.CopyN(io.Discard, &r.unzipped, offset-plain)
 	}

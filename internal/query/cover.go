@@ -2,6 +2,7 @@ package query
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"slices"
@@ -90,6 +91,9 @@ func (j *Journal) coverageOf() ([]coverage.Stream, error) {
 		for i, s := range j.segments {
 			segments[i] = s.Segment
 		}
+		for _, first := range j.record.Missing(segments) {
+			j.lostFiles = append(j.lostFiles, Doubt{Reason: j.lostFile(first)})
+		}
 		j.coverage, j.uncovered = j.record.Streams(segments)
 		j.record = nil
 	}
@@ -97,6 +101,23 @@ func (j *Journal) coverageOf() ([]coverage.Stream, error) {
 		j.uncovered = errNoCoverage
 	}
 	return j.coverage, j.uncovered
+}
+
+// LostFiles returns a doubt for each file that the coverage file knows and that is not there, or begins otherwise. Coverage
+// leaves out what was covered in it.
+func (j *Journal) LostFiles() []Doubt {
+	_, _ = j.coverageOf() // which reports by itself why it is not known
+	return j.lostFiles
+}
+
+// lostFile says which file is lost, by its first line.
+func (j *Journal) lostFile(first uint64) string {
+	for _, s := range j.segments {
+		if s.FirstSeq == first {
+			return s.Path + " is damaged: it begins otherwise than it did"
+		}
+	}
+	return fmt.Sprintf("the file of %s that begins with line %d is missing or cannot be read", j.path, first)
 }
 
 var errNoCoverage = errors.New("the journal has no coverage file, so nothing says from when to when streams were watched")

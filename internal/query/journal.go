@@ -43,6 +43,7 @@ type Journal struct {
 	record    *coverage.Record        // loaded before the segments were listed
 	coverage  []coverage.Stream       // once asked for
 	uncovered error                   // why there is none
+	lostFiles []Doubt                 // see LostFiles
 	confirmed map[string]confirmation // of several journals, see confirmedByReplicas
 }
 

@@ -151,7 +151,7 @@ func (j *Journal) takeCoverage(ctx context.Context, of []*Journal) error {
 			}
 			j.uncovered = err
 		}
-		all = append(all, streams)
+		all, j.lostFiles = append(all, streams), append(j.lostFiles, one.lostFiles...)
 	}
 	j.confirmed = confirmedByReplicas(all)
 	all, err := takeBack(ctx, of, all)
