@@ -198,7 +198,7 @@ func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pa
 		of.side.Title = d.o.prefix() + of.side.Title
 		p.hides = p.hides || bytes.Contains(l.Object, []byte(redacted))
 		if lack[n] = lacking(l); lack[n] != "" {
-			p.lacking = lack[n]
+			p.lacking = detailed(lack[n], l)
 		}
 		if n == 0 {
 			before = bytes.Clone(l.Object)
@@ -223,6 +223,14 @@ func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pa
 
 const truncated = "its line is truncated"
 
+// detailed adds to what lacking says of a line what of the object is cut.
+func detailed(why string, l *line.Fields) string {
+	if cut := l.Cut(); why == truncated && len(cut) > 0 {
+		return why + ", cut: " + some(cut)
+	}
+	return why
+}
+
 // lacksOther reports whether of two versions, which lack something for reasons as lacking has them, one may lack what the other
 // has: a difference would show it as removed.
 func lacksOther(before, after string) bool { return before != after || after == truncated }
@@ -230,7 +238,7 @@ func lacksOther(before, after string) bool { return before != after || after == 
 // lacking says why a line does not have all of its object.
 func lacking(l *line.Fields) string {
 	switch {
-	case string(l.Value(line.Truncated)) == "true":
+	case l.Incomplete():
 		return truncated
 	case len(l.Object) == 0:
 		return "its stream keeps no objects (payload: none)"

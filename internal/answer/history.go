@@ -334,6 +334,9 @@ func compare(ctx context.Context, v *query.Version, ops *[]byte) error {
 	if err != nil || previous == nil || len(previous.Object) == 0 {
 		return err
 	}
+	if v.Incomplete() || previous.Incomplete() {
+		return nil // what is cut of one is no change
+	}
 	if *ops, err = changes.Append((*ops)[:0], previous.Object, v.Object); err != nil {
 		return fmt.Errorf("compare line %d with line %d: %w", v.Seq, previous.Seq, err)
 	}
@@ -493,7 +496,7 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 func (h *history) object(v *query.Version) error {
 	var text []byte
 	if why := lacking(v.Fields); why != "" {
-		text = fmt.Appendf(text, "# incomplete: %s\n", printable(why))
+		text = fmt.Appendf(text, "# incomplete: %s\n", printable(detailed(why, v.Fields)))
 	}
 	if len(v.Object) > 0 {
 		var err error
@@ -532,7 +535,7 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 	}
 	text = yamltext.AppendDiff(text, from, to, h.Style.Colour)
 	if why != "" {
-		text = fmt.Appendf(text, "# incomplete: %s\n", printable(why))
+		text = fmt.Appendf(text, "# incomplete: %s\n", printable(detailed(why, v.Fields)))
 	}
 	if len(text) > 0 {
 		text = append(text, '\n')
