@@ -58,6 +58,7 @@ type pair struct {
 
 	// What the versions in between show, once they were looked at.
 	news     bool     // one of them was no noise
+	partial  bool     // not all changes of one of them are known
 	redacted [][]byte // operations on redacted values that changed
 }
 
@@ -148,6 +149,12 @@ func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) e
 		return err
 	}
 	for _, p := range later {
+		if p.partial {
+			p.news = true
+			if p.hides {
+				p.lacking = "a line in between is truncated: redacted values may have changed"
+			}
+		}
 		if err := d.show(p); err != nil {
 			return err
 		}
@@ -157,9 +164,11 @@ func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) e
 
 // look takes a version in between into account.
 func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
-	if err := compare(ctx, v, ops); err != nil {
+	partial, err := compare(ctx, v, ops)
+	if err != nil {
 		return err
 	}
+	p.partial = p.partial || partial || v.Incomplete()
 	all := v.Value(line.Changes)
 	p.news = p.news || string(v.Text(line.Type)) != "MODIFIED" || display.NoiseOf(v.Fields, all) == display.NoNoise
 	for op := range rawjson.Elements(all) {

@@ -189,7 +189,9 @@ func (c *cutter) section(s section, budget int) {
 	}
 	c.out = append(c.out, s.begin...)
 	from := len(c.out)
-	if c.put(s.start, s.end, budget-len(s.begin), 0); c.out[from] != '{' || len(c.out) == from+len("{}") && s.end > s.start+len("{}") {
+	c.put(s.start, s.end, budget-len(s.begin), 0)
+	nothing := bytes.HasPrefix(c.out[from:], []byte(`{"`+LeftOut+`":`)) || string(c.out[from:]) == "{}"
+	if whole := string(c.out[from:]) == string(c.b[s.start:s.end]); !whole && (nothing || c.out[from] != '{') {
 		c.out = c.out[:start]
 	}
 }

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,8 @@ func (l *Fields) Cut() []string {
 	return appendCut(nil, "", l.Object, 0)
 }
 
-// appendCut appends the paths of what is cut in a value. A container of which a part is left out is named itself.
+// appendCut appends the paths of what is cut in a value. A container of which a part is left out is
+// named itself, the object as "object".
 func appendCut(dst []string, path string, value []byte, depth int) []string {
 	if inside := rawjson.Inside(value); inside != nil {
 		if event.IsCut(rawjson.Unquote(nil, inside)) {
@@ -38,7 +40,7 @@ func appendCut(dst []string, path string, value []byte, depth int) []string {
 	for key, member := range rawjson.Members(value) {
 		name := string(rawjson.Unquote(nil, key))
 		if name == event.LeftOut && event.IsCut(rawjson.Unquote(nil, rawjson.Inside(member))) {
-			dst = append(dst, path)
+			dst = append(dst, cmp.Or(path, "object"))
 			continue
 		}
 		dst = appendCut(dst, step(path, name), member, depth+1)
