@@ -127,7 +127,7 @@ func isCutOf(cut, whole any) string {
 			return fmt.Sprintf("%v is no list", cut)
 		}
 		for i, value := range elements {
-			if m := markOf.FindStringSubmatch(fmt.Sprint(value)); m != nil && m[3] == "elements" {
+			if m := markOf.FindStringSubmatch(fmt.Sprint(value)); len(m) == 4 && m[3] == "elements" {
 				if i != len(elements)-1 || m[2] != strconv.Itoa(len(whole)-i) {
 					return fmt.Sprintf("%d elements are left out, not %s", len(whole)-i, m[2])
 				}
