@@ -112,7 +112,11 @@ func showBlame(r *blame.Result, doubts []query.Doubt, format string, a *answer.A
 	for _, note := range r.Notes() {
 		o.Note("%s", note)
 	}
-	return o.Doubt(doubts)
+	doubt := o.Doubt(doubts)
+	if r.Missed.Seq != 0 {
+		return answer.ErrNotCovered // the object is another one since
+	}
+	return doubt
 }
 
 // lastOne returns the object at the last line about it.

@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubejournal/internal/answer"
+	"kubejournal/internal/event"
 	"kubejournal/internal/index"
+	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 )
@@ -174,8 +176,28 @@ func (f *getFlags) find(cmd *cobra.Command, found *answer.Found) error {
 	return err
 }
 
-// match reports whether an object is selected by its labels and fields.
-func (f *getFlags) match(object []byte) bool {
+// match reports whether the object of a line is selected by its labels and fields. It is not known of a truncated line that does
+// not have all of these.
+func (f *getFlags) match(l *line.Fields) (matches, known bool) {
+	if f.matchObject(l.Object) {
+		return true, true
+	}
+	lost := func(path string) bool {
+		value := rawjson.At(l.Object, pointer(path))
+		return value == nil || event.IsCut([]byte(fieldsOf(l.Object).Get(path)))
+	}
+	return false, !l.Incomplete() ||
+		(f.labelsOf.Empty() || !slices.ContainsFunc(l.Cut(), isOfLabels) && rawjson.At(l.Object, []byte("/metadata")) != nil) &&
+			!slices.ContainsFunc(f.fieldsOf.Requirements(), func(r fields.Requirement) bool { return lost(r.Field) })
+}
+
+// isOfLabels reports whether an object's labels may not be whole if what is at the path is cut.
+func isOfLabels(path string) bool {
+	return path == "" || path == "metadata" || strings.HasPrefix(path, "metadata.labels")
+}
+
+// matchObject reports whether an object is selected by its labels and fields, as far as it has them.
+func (f *getFlags) matchObject(object []byte) bool {
 	set := labels.Set{}
 	for key, value := range rawjson.Members(rawjson.At(object, []byte("/metadata/labels"))) {
 		set[string(rawjson.Unquote(nil, key))] = string(rawjson.Unquote(nil, rawjson.Inside(value)))

@@ -58,6 +58,7 @@ type pair struct {
 
 	// What the versions in between show, once they were looked at.
 	news     bool     // one of them was no noise
+	partial  bool     // not all changes of one of them are known
 	redacted [][]byte // operations on redacted values that changed
 }
 
@@ -148,6 +149,12 @@ func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) e
 		return err
 	}
 	for _, p := range later {
+		if p.partial {
+			p.news = true
+			if p.hides {
+				p.lacking = "a line in between is truncated: redacted values may have changed"
+			}
+		}
 		if err := d.show(p); err != nil {
 			return err
 		}
@@ -157,9 +164,11 @@ func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) e
 
 // look takes a version in between into account.
 func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
-	if err := compare(ctx, v, ops); err != nil {
+	partial, err := compare(ctx, v, ops)
+	if err != nil {
 		return err
 	}
+	p.partial = p.partial || partial || v.Incomplete()
 	all := v.Value(line.Changes)
 	p.news = p.news || string(v.Text(line.Type)) != "MODIFIED" || display.NoiseOf(v.Fields, all) == display.NoNoise
 	for op := range rawjson.Elements(all) {
@@ -198,7 +207,7 @@ func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pa
 		of.side.Title = d.o.prefix() + of.side.Title
 		p.hides = p.hides || bytes.Contains(l.Object, []byte(redacted))
 		if lack[n] = lacking(l); lack[n] != "" {
-			p.lacking = lack[n]
+			p.lacking = detailed(lack[n], l)
 		}
 		if n == 0 {
 			before = bytes.Clone(l.Object)
@@ -223,6 +232,14 @@ func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pa
 
 const truncated = "its line is truncated"
 
+// detailed adds to what lacking says of a line what of the object is cut.
+func detailed(why string, l *line.Fields) string {
+	if cut := l.Cut(); why == truncated && len(cut) > 0 {
+		return why + ", cut: " + some(cut)
+	}
+	return why
+}
+
 // lacksOther reports whether of two versions, which lack something for reasons as lacking has them, one may lack what the other
 // has: a difference would show it as removed.
 func lacksOther(before, after string) bool { return before != after || after == truncated }
@@ -230,7 +247,7 @@ func lacksOther(before, after string) bool { return before != after || after == 
 // lacking says why a line does not have all of its object.
 func lacking(l *line.Fields) string {
 	switch {
-	case string(l.Value(line.Truncated)) == "true":
+	case l.Incomplete():
 		return truncated
 	case len(l.Object) == 0:
 		return "its stream keeps no objects (payload: none)"

@@ -22,8 +22,8 @@ import (
 // Get says how objects are shown.
 type Get struct {
 	Format string // table, name, yaml or json
-	// Match selects by what an object has; nil takes all. It needs the object.
-	Match func(object []byte) bool
+	// Match selects by what the object of a line has; nil takes all. It is not known of a line that may lack just that.
+	Match func(l *line.Fields) (matches, known bool)
 	One   bool // an object was named: it is shown itself, not in a list
 	// Deleted says that the objects are those that were deleted, as they were last.
 	Deleted bool
@@ -43,6 +43,42 @@ type Found struct {
 	Doubts []query.Doubt
 
 	lost, shown int
+	truncated   bool // an object was shown that is not whole
+	mayMatch    *names
+}
+
+// names are titles of objects. They can be added to from several goroutines.
+type names struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (n *names) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, name)
+}
+
+// noteMayMatch says which objects may match, and reports whether there are any.
+func (f *Found) noteMayMatch() bool {
+	all := f.mayMatch.all
+	if len(all) > 0 {
+		slices.Sort(all)
+		f.Output.note("%s: not known whether it matches: %s", some(all), truncated)
+	}
+	return len(all) > 0
+}
+
+// drop reports whether the object of a line is not asked for.
+func (g *Get) drop(f *Found, i *query.Item, l *line.Fields) bool {
+	if g.Match == nil {
+		return false
+	}
+	matches, known := g.Match(l)
+	if !known {
+		f.mayMatch.add(title(i))
+	}
+	return !matches
 }
 
 // found is an object to show in a table.
@@ -58,6 +94,7 @@ func (g *Get) Items(ctx context.Context, all []Found, o *Output) error {
 	var rows []found
 	for n := range all {
 		f := &all[n]
+		f.mayMatch = &names{}
 		f.Items = slices.DeleteFunc(slices.Clone(f.Items), func(i query.Item) bool {
 			if i.Gone {
 				f.lost++
@@ -77,7 +114,7 @@ func (g *Get) Items(ctx context.Context, all []Found, o *Output) error {
 	for n := range all {
 		f := &all[n]
 		if g.Format != "name" && g.Format != "table" {
-			f.shown, err = g.objects(ctx, f.Journal, f.Items, f.Output)
+			f.shown, err = g.objects(ctx, f)
 		} else {
 			var more []found
 			more, err = g.rows(ctx, f, columns)
@@ -104,7 +141,7 @@ func (g *Get) Items(ctx context.Context, all []Found, o *Output) error {
 			g.nothing(f.Output)
 		}
 		err := f.Output.Doubt(f.Doubts)
-		if f.lost > 0 {
+		if mayMatch := f.noteMayMatch(); mayMatch || f.lost > 0 || f.truncated {
 			err = ErrNotCovered
 		}
 		return err
@@ -123,7 +160,7 @@ func (g *Get) rows(ctx context.Context, f *Found, columns []Column) ([]found, er
 	dropped := make([]bool, len(f.Items))
 	var one sync.Mutex // of the columns
 	err := f.Journal.Read(ctx, f.Items, func(i int, l *line.Fields) error {
-		if dropped[i] = g.Match != nil && !g.Match(l.Object); dropped[i] || len(columns) == 0 {
+		if dropped[i] = g.drop(f, &f.Items[i], l); dropped[i] || len(columns) == 0 {
 			return nil
 		}
 		var object any
@@ -178,10 +215,11 @@ func severalKinds(first *index.Stream, items []query.Item) bool {
 // have in full is refused: ErrRefused.
 func (g *Get) Cleaned(ctx context.Context, f *Found) error {
 	j, items, o := f.Journal, f.Items, f.Output
+	f.mayMatch = &names{}
 	cleaned, verdicts := make([]restore.Object, len(items)), make([]restore.Verdict, len(items))
 	dropped := make([]bool, len(items))
 	err := j.Read(ctx, items, func(i int, l *line.Fields) error {
-		if dropped[i] = g.Match != nil && !g.Match(l.Object); !dropped[i] {
+		if dropped[i] = g.drop(f, &items[i], l); !dropped[i] {
 			cleaned[i], verdicts[i] = restore.Clean(l)
 		}
 		return nil
@@ -230,12 +268,14 @@ func (g *Get) Cleaned(ctx context.Context, f *Found) error {
 	} else if named == 0 {
 		g.nothing(o)
 	}
-	doubt := o.Doubt(f.Doubts)
+	doubt, mayMatch := o.Doubt(f.Doubts), f.noteMayMatch()
 	switch {
 	case err != nil:
 		return err
 	case refused+lost > 0:
 		return ErrRefused
+	case mayMatch:
+		return ErrNotCovered
 	}
 	return doubt
 }
@@ -421,23 +461,26 @@ const batch = 8 << 20
 
 // objects writes YAML or JSON, and returns how many objects there were. Of an object that was named and was not there, there
 // is nothing.
-func (g *Get) objects(ctx context.Context, j *query.Journal, items []query.Item, o *Output) (shown int, err error) {
+func (g *Get) objects(ctx context.Context, f *Found) (shown int, err error) {
+	j, items, o := f.Journal, f.Items, f.Output
 	out := newObjects(o, g.Format)
 	if !g.One || len(items) > 1 {
 		out.begin()
 	}
 	lack := make(map[string][]string) // names of objects, by why they are not whole
+	more := make(map[string]string)   // by one of those names: what is cut
 	for len(items) > 0 {
 		n, size := 0, int64(0)
 		for ; n < len(items) && (n == 0 || size+items[n].Size <= batch); n++ {
 			size += items[n].Size
 		}
-		objects, why := make([][]byte, n), make([]string, n)
+		objects, why, cut := make([][]byte, n), make([]string, n), make([]string, n)
 		err := j.Read(ctx, items[:n], func(i int, l *line.Fields) (err error) {
-			if g.Match != nil && !g.Match(l.Object) {
+			if g.drop(f, &items[i], l) {
 				return nil
 			}
 			why[i], objects[i] = lacking(l), objectOf(l, &items[i])
+			cut[i] = detailed(why[i], l)
 			if out.json {
 				objects[i], err = sorted(objects[i])
 			}
@@ -456,13 +499,21 @@ func (g *Get) objects(ctx context.Context, j *query.Journal, items []query.Item,
 			}
 			if shown++; why[i] != "" {
 				lack[why[i]] = append(lack[why[i]], title(item))
+				more[title(item)] = cut[i]
+				if why[i] == truncated {
+					f.truncated = true
+				}
 			}
 			g.between(item, o)
 		}
 		items = items[n:]
 	}
 	for _, why := range slices.Sorted(maps.Keys(lack)) {
-		o.note("%s: %s", some(lack[why]), why)
+		names := lack[why]
+		if len(names) == 1 {
+			why = more[names[0]]
+		}
+		o.note("%s: %s", some(names), printable(why))
 	}
 	return shown, out.end()
 }

@@ -55,6 +55,7 @@ type history struct {
 
 	shown, others    int // versions that match, and that do not
 	unknown, unnamed int // of others: whose writer is not known, and of whose writers the API has no record
+	truncated        int // of others: whose lines do not have all changes, so that they may have changed the field
 
 	remarks *tail.Remarks // nil but for text
 }
@@ -140,10 +141,10 @@ func (h *history) finish(ctx context.Context) error {
 	}
 	doubts = append(slices.Clone(h.Doubts), doubts...)
 	h.explain(len(doubts) > 0)
-	if err := h.o.Doubt(doubts); err != nil || h.unknown == 0 {
+	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.truncated == 0 {
 		return err
 	}
-	return ErrNotCovered // the manager may have written those
+	return ErrNotCovered // the manager may have written those, and they may have changed the field
 }
 
 // section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
@@ -232,7 +233,8 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 		h.others++
 		return nil
 	}
-	if err := compare(ctx, v, &h.ops); err != nil {
+	partial, err := compare(ctx, v, &h.ops)
+	if err != nil {
 		return err
 	}
 	if string(v.Text(line.Type)) == "ADDED" && len(h.Field) > 0 {
@@ -242,6 +244,9 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	}
 	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
 		h.others++
+		if partial {
+			h.truncated++
+		}
 		return nil
 	}
 	if !by {
@@ -325,20 +330,33 @@ func (h *history) countUnknown(v *query.Version) {
 	h.unknown++
 }
 
-// compare gives a line the changes from the version before, where it does not have them. They are in ops.
-func compare(ctx context.Context, v *query.Version, ops *[]byte) error {
-	if len(v.Value(line.Changes)) > 0 || string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 {
-		return nil
+// compare gives a line the changes from the version before, where it does not have them. They are in ops. partial reports
+// whether there may be more changes than the line then has, since it or the one before is truncated.
+func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, err error) {
+	if len(v.Value(line.Changes)) > 0 || string(v.Text(line.Type)) == "DELETED" {
+		return len(v.Value(line.ChangesOmitted)) > 0, nil
+	}
+	if v.Incomplete() {
+		return true, nil
+	}
+	if string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 {
+		return false, nil
 	}
 	previous, err := v.Previous(ctx)
-	if err != nil || previous == nil || len(previous.Object) == 0 {
-		return err
+	if err != nil || previous == nil {
+		return false, err
+	}
+	if previous.Incomplete() {
+		return true, nil // what is cut of it is no change
+	}
+	if len(previous.Object) == 0 {
+		return false, nil
 	}
 	if *ops, err = changes.Append((*ops)[:0], previous.Object, v.Object); err != nil {
-		return fmt.Errorf("compare line %d with line %d: %w", v.Seq, previous.Seq, err)
+		return false, fmt.Errorf("compare line %d with line %d: %w", v.Seq, previous.Seq, err)
 	}
 	v.Set(line.Changes, *ops)
-	return nil
+	return false, nil
 }
 
 // noise returns which class of noise a version is.
@@ -493,7 +511,7 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 func (h *history) object(v *query.Version) error {
 	var text []byte
 	if why := lacking(v.Fields); why != "" {
-		text = fmt.Appendf(text, "# incomplete: %s\n", printable(why))
+		text = fmt.Appendf(text, "# incomplete: %s\n", printable(detailed(why, v.Fields)))
 	}
 	if len(v.Object) > 0 {
 		var err error
@@ -532,7 +550,7 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 	}
 	text = yamltext.AppendDiff(text, from, to, h.Style.Colour)
 	if why != "" {
-		text = fmt.Appendf(text, "# incomplete: %s\n", printable(why))
+		text = fmt.Appendf(text, "# incomplete: %s\n", printable(detailed(why, v.Fields)))
 	}
 	if len(text) > 0 {
 		text = append(text, '\n')
@@ -566,6 +584,9 @@ func (h *history) explain(doubtful bool) {
 	}
 	if h.unknown+h.unnamed > 0 {
 		h.o.note("%s", h.writers())
+	}
+	if h.truncated > 0 {
+		h.o.note("%s may match: of a truncated line, or behind one, not all changes are known", count(h.truncated, "version"))
 	}
 	switch filtered := h.Deleted || h.By != "" || len(h.Field) > 0; {
 	case h.shown > 0:

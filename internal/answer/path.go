@@ -54,7 +54,8 @@ func (p Path) touched(operations, object []byte) bool {
 	for op := range rawjson.Elements(operations) {
 		v := rawjson.Pick(op, "path", "old", "value")
 		pointer := string(rawjson.Unquote(nil, rawjson.Inside(v[0])))
-		if v[1] != nil && p.at(pointer, object, v[1]) || v[2] != nil && p.at(pointer, object, v[2]) {
+		cut := v[1] == nil && v[2] == nil // of a truncated line
+		if (v[1] != nil || cut) && p.at(pointer, object, v[1]) || v[2] != nil && p.at(pointer, object, v[2]) {
 			return true
 		}
 	}

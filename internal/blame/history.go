@@ -199,7 +199,7 @@ func (h *History) open(l *line.Fields) {
 
 // whole returns the object of a line, nil where that is not all of it.
 func (h *History) whole(l *line.Fields) ([]byte, error) {
-	if len(l.Object) == 0 || string(l.Value(line.Truncated)) == "true" {
+	if len(l.Object) == 0 || l.Incomplete() {
 		return nil, nil
 	}
 	object, ok := rawjson.AppendCompact(h.next[:0], l.Object)

@@ -147,12 +147,13 @@ func (c *Change) isFirstApply() bool {
 	if string(c.path) != "/metadata/annotations" || string(c.op) == "replace" {
 		return false
 	}
+	is := false // not of a value that was cut
 	for key := range rawjson.Members(slices.Concat(c.old, c.now)) {
-		if string(key) != "kubectl.kubernetes.io/last-applied-configuration" {
+		if is = string(key) == "kubectl.kubernetes.io/last-applied-configuration"; !is {
 			return false
 		}
 	}
-	return true
+	return is
 }
 
 // moves reports whether c adds, at another place of the list, the condition that other removes.

@@ -32,7 +32,7 @@ const (
 // NoiseOf returns which class of noise a version is, if all of its changes are noise. operations are the changes as in a
 // line, l's own or those that were found later; nil where they are not known, and then nothing is noise but an Event.
 //
-// Events are noise. Of all else only MODIFIED can be, and changes are noise
+// Events are noise. Of all else only MODIFIED can be, unless its line is truncated, and changes are noise
 //
 //   - of managedFields, resourceVersion, generation and observedGeneration;
 //   - of the annotations deployment.kubernetes.io/*, autoscaling.alpha.kubernetes.io/*, last-applied-configuration and
@@ -60,7 +60,7 @@ func NoiseOf(l *line.Fields, operations []byte) Noise {
 		return NoNoise
 	case resource == "events" && (group == "" || group == "events.k8s.io"):
 		return EventObject
-	case string(l.Text(line.Type)) != "MODIFIED" || len(operations) == 0:
+	case string(l.Text(line.Type)) != "MODIFIED" || len(operations) == 0 || l.Incomplete():
 		return NoNoise
 	}
 	lease := resource == "leases" && group == "coordination.k8s.io"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/rawjson"
 )
 
@@ -14,6 +15,8 @@ func (c *Change) appendValues(dst []byte, how brevity) []byte {
 	switch {
 	case string(c.op) == "remove":
 		return dst
+	case c.now == nil || isCut(is) || isCut(was) || string(c.op) == "replace" && c.old == nil:
+		return append(dst, " (value cut)"...)
 	case string(c.op) == "add":
 		if string(is) == redacted {
 			return append(dst, " (redacted)"...)
@@ -28,6 +31,11 @@ func (c *Change) appendValues(dst []byte, how brevity) []byte {
 		return appendLines(append(dst, ' '), was, is, how)
 	}
 	return appendStrings(append(dst, ' '), was, is, how)
+}
+
+// isCut reports whether the inside of a string marks a value that is cut.
+func isCut(inside []byte) bool {
+	return bytes.HasSuffix(inside, []byte("]")) && event.IsCut(rawjson.Unquote(nil, inside))
 }
 
 // redacted is what kubejournal writes in the place of a secret value.

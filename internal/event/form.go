@@ -32,9 +32,8 @@ type Line struct {
 	// Changes is what a Differ has listed, or empty.
 	Changes []byte
 	// MaxBytes bounds the line, its seq and its newline included; 0 or less is MaxLine. A longer line gets truncated,
-	// true, and loses its changes and all of the object but the metadata; if that is not enough the metadata, then
-	// the end of a Kubernetes Event's message, then the event. What is left says where the object can be found,
-	// and is never cut.
+	// true, and its largest values are cut: see cut.go. What says where the object can be found is never cut, so
+	// that a line may exceed a bound that has no room for it.
 	MaxBytes int
 }
 
@@ -92,52 +91,35 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) ([]byte,
 		l.MaxBytes = MaxLine
 	}
 	about := len(dst)
+	event, changes, object := section{begin: beginEvent}, section{begin: beginChanges}, section{begin: beginObject}
 	if r.events {
 		dst = o.appendReport(dst)
+		event.locate(about, about, len(dst))
 	}
-	report := len(dst)
 	if len(l.Changes) > 0 {
-		dst = append(dst, `,"changes":`...)
-		dst = append(dst, l.Changes...)
+		from := len(dst)
+		dst = append(append(dst, beginChanges...), l.Changes...)
+		changes.locate(about, from, len(dst))
 	}
+	from := len(dst)
 	switch l.Payload {
 	case NoObject:
 	case MetadataOnly:
 		dst = o.appendMetadata(dst)
 	case WholeObject, "":
-		dst = append(dst, `,"object":`...)
+		dst = append(dst, beginObject...)
 		dst = o.AppendShaped(dst)
 	default:
 		return dst[:start], fmt.Errorf("render event: unknown payload %q", l.Payload)
 	}
-	dst = append(dst, '}', '\n')
+	object.locate(about, from, len(dst))
+	dst = append(dst, "}\n"...)
 
-	room := start + l.MaxBytes - longestSeq                                  // where the line has to end
-	short := l.Payload == NoObject && len(l.Changes) == 0 && report == about // nothing in it can be cut
-	if len(dst) <= room || short {
+	room := start + l.MaxBytes - longestSeq // where the line has to end
+	if len(dst) <= room || len(dst) == about+len("}\n") {
 		return dst, nil
 	}
-	if l.Payload != NoObject {
-		dst = append(dst[:report], `,"truncated":true`...)
-		dst = o.appendMetadata(dst)
-		if dst = append(dst, '}', '\n'); len(dst) <= room {
-			return dst, nil
-		}
-	}
-	const end = `,"truncated":true}` + "\n"
-	dst = append(dst[:report], end...)
-	if len(dst) <= room || !r.events {
-		return dst, nil
-	}
-	whole := o.spans[message]
-	text := o.raw(message)
-	o.spans[message].end = whole.start + cutText(text, len(text)-(len(dst)-room))
-	dst = o.appendReport(dst[:about])
-	o.spans[message] = whole
-	if len(dst)+len(end) > room {
-		dst = dst[:about]
-	}
-	return append(dst, end...), nil
+	return cutBody(dst, about, room, event, changes, object), nil
 }
 
 // AppendShaped writes the object as a line has it: compact, less what was cut and with what was redacted.

@@ -286,7 +286,7 @@ func (o *object) refer(uid []byte) {
 // define notes the names that a CustomResourceDefinition gives.
 func (b *Builder) define(l *line.Fields) {
 	spec := rawjson.Pick(rawjson.At(l.Object, []byte("/spec")), "group", "names", "scope", "versions")
-	if spec[1] == nil {
+	if spec[1] == nil || l.Incomplete() {
 		return
 	}
 	def := []byte("{")

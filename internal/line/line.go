@@ -57,13 +57,15 @@ const (
 	Truncated
 	TruncatedReason
 	Event
+	ChangesOmitted
 	Changes
 )
 
 var names = [...]string{
 	"seq", "term", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
 	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
-	"writtenAt", "finalStateKnown", "count", "removed", "truncated", "truncatedReason", "event", "changes",
+	"writtenAt", "finalStateKnown", "count", "removed", "truncated", "truncatedReason", "event",
+	"changesOmitted", "changes",
 }
 
 // Last is the last of them; only the object comes behind it.

@@ -117,7 +117,10 @@ func missing(l *line.Fields, all members, err error) string {
 	switch {
 	case reason != "":
 		return "truncated: " + reason
-	case string(l.Value(line.Truncated)) == "true":
+	case l.Incomplete():
+		if cut := l.Cut(); len(cut) > 0 {
+			return "truncated, cut: " + strings.Join(cut, ", ")
+		}
 		return "truncated"
 	case len(l.Object) == 0:
 		return "the line has no object"

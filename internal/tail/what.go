@@ -178,9 +178,12 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 		part()
 		dst = display.AppendRaw(append(dst, "generation "...), generation)
 	}
-	if string(l.Value(line.Truncated)) == "true" {
+	if l.Incomplete() {
 		part()
 		dst = append(dst, "truncated"...)
+		if omitted := l.Value(line.ChangesOmitted); len(omitted) > 0 {
+			dst = append(display.AppendRaw(append(dst, ", +"...), omitted), " changes left out"...)
+		}
 		if reason := l.Text(line.TruncatedReason); len(reason) > 0 {
 			dst = display.AppendText(append(dst, ' '), reason)
 		}
