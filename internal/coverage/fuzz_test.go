@@ -58,7 +58,7 @@ func FuzzParse(f *testing.F) {
 		first, last := int64(math.MaxInt64), int64(math.MinInt64)
 		for _, each := range c.intervals {
 			for _, i := range each {
-				first, last = min(first, i.from), max(last, i.end()) // pulses are claimed too
+				first, last = min(first, i.from), max(last, i.end(), i.from) // pulses are claimed too
 			}
 		}
 		whole := claimed(t, c.streams(presence{heads: all}), first, last)

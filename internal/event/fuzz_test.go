@@ -134,6 +134,20 @@ func model(v any, s Shape) any {
 		}
 		v = modelRedact(v, path)
 	}
+	for _, p := range s.Redact { // what managedFields say of it quotes it
+		path, err := parsePath(p)
+		if err != nil {
+			panic(err)
+		}
+		owned := []step{{key: "metadata"}, {key: "managedFields"}, {each: true}, {key: "fieldsV1"}}
+		for _, of := range path {
+			if of.each {
+				break
+			}
+			owned = append(owned, step{key: "f:" + of.key})
+		}
+		v = modelDrop(v, owned)
+	}
 	for _, p := range drops {
 		path, err := parsePath(p)
 		if err != nil {
