@@ -36,7 +36,7 @@ const (
 
 	Gap    Type = "GAP"
 	Synced Type = "SYNCED"
-	// Removed is the type of a line that says which lines are not in the journal any more. It may be about no stream.
+	// Removed is the type of a line that says which lines are not in the journal any more.
 	Removed Type = "REMOVED"
 )
 

@@ -46,7 +46,7 @@ func ParseHeader(line []byte, h *Header) error {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("parse line: %w", err)
-	case h.Seq == 0 || h.Time.IsZero() || h.Type == "" || h.ID == "" || h.Stream == "" && h.Type != Removed:
+	case h.Seq == 0 || h.Time.IsZero() || h.Type == "" || h.ID == "" || h.Stream == "":
 		err = errNotLine
 	default:
 		return nil

@@ -686,7 +686,7 @@ func (x *Index) Member(offset int64) (zipped, plain int64) {
 }
 
 // Removal is which lines are not in the journal any more: those about a stream's objects in a namespace, in none where
-// Namespace is empty; or whole files where Stream is empty too.
+// Namespace is empty; or whole files where Stream is line.Journal.
 type Removal struct {
 	Stream, Namespace string
 	Lines             []int // the REMOVED lines in the segment, by their indexes

@@ -114,13 +114,11 @@ func (l *Fields) Parse(raw []byte) error {
 	return nil
 }
 
-// complete reads seq and time, and reports whether everything was read that every line has. What is removed can be of no
-// stream: whole files.
+// complete reads seq and time, and reports whether everything was read that every line has.
 func (l *Fields) complete() bool {
 	var err error
 	l.Seq, err = strconv.ParseUint(string(l.values[Seq]), 10, 64)
-	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(Time)) == nil && len(l.Text(Type)) > 0 &&
-		(len(l.Text(Stream)) > 0 || l.SaysRemoved())
+	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(Time)) == nil && len(l.Text(Type)) > 0 && len(l.Text(Stream)) > 0
 }
 
 // Value returns a member as JSON, a part of Raw; nil where the line has none.
@@ -143,9 +141,15 @@ func (l *Fields) AboutStream() bool {
 	return string(l.Text(Type)) == "GAP" || string(l.Text(Type)) == "SYNCED"
 }
 
-// SaysRemoved reports whether the line says which lines are not in the journal any more: it is about no object, and about
-// no stream either, though it may name the one that those lines were of.
+// Journal is the stream, and the resource, of a line about the journal itself: the API has none of that name.
+const Journal = "journal"
+
+// SaysRemoved reports whether the line says which lines are not in the journal any more: it is about no object, and names the
+// stream that they were of, or Journal where whole files are gone.
 func (l *Fields) SaysRemoved() bool { return string(l.Text(Type)) == "REMOVED" }
+
+// TimeLayout is the form of a line's times, in UTC.
+const TimeLayout = "2006-01-02T15:04:05.000000000Z"
 
 // Span is which lines a REMOVED line is about, by their seqs, the last one included. Others may stand between them.
 type Span struct {
@@ -202,6 +206,16 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 	return dst
 }
 
+// AppendFiles appends the rest of a REMOVED line, behind its seq and term, that says that files with all lines of the span are gone.
+func (s Span) AppendFiles(dst []byte, now time.Time, cluster, reason string) []byte {
+	at := now.UTC().Format(TimeLayout)
+	dst = fmt.Appendf(dst, `,"time":"%s","type":"REMOVED","id":"%s/%d-%d/%[1]s/REMOVED","stream":"%[2]s"`, at, Journal, s.From, s.To)
+	if cluster != "" {
+		dst = append(rawjson.AppendEscaped(append(dst, `,"cluster":"`...), cluster), '"')
+	}
+	return s.AppendEnd(fmt.Appendf(dst, `,"version":"v1","resource":"%s","kind":"Journal"`, Journal), reason, 0)
+}
+
 // AppendEnd appends what a REMOVED line ends with: why the lines are gone, which that are, and how many, 0 where that is not
 // known.
 func (s Span) AppendEnd(dst []byte, reason string, lines int) []byte {
@@ -214,7 +228,7 @@ func (s Span) AppendEnd(dst []byte, reason string, lines int) []byte {
 		is   time.Time
 	}{{"fromTime", s.FromTime}, {"toTime", s.ToTime}} {
 		if !at.is.IsZero() {
-			dst = fmt.Appendf(dst, `,%q:"%s"`, at.name, at.is.UTC().Format(time.RFC3339Nano))
+			dst = fmt.Appendf(dst, `,%q:"%s"`, at.name, at.is.UTC().Format(TimeLayout))
 		}
 	}
 	return append(dst, "}}\n"...)

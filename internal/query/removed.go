@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/index"
+	"kubejournal/internal/line"
 )
 
 // removed returns a doubt for each namespace and stream of which lines were removed to make room for others, in some
@@ -22,7 +23,7 @@ func (j *Journal) removed(ctx context.Context, s *Selection, first, last int, si
 			if err != nil {
 				return nil, fmt.Errorf("read index: %w", err)
 			}
-			if r.Stream == "" || !s.mayHave(r.Stream) || !s.mayHaveIn(r.Namespace) {
+			if r.Stream == line.Journal || !s.mayHave(r.Stream) || !s.mayHaveIn(r.Namespace) {
 				continue // of whole files the journal's beginning says more
 			}
 			lines := r.Lines
@@ -102,7 +103,7 @@ func (s *Selection) withRemoved(x *index.Index, steps []step) ([]step, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Stream == "" || s.mayHave(r.Stream) && s.mayHaveIn(r.Namespace) {
+		if r.Stream == line.Journal || s.mayHave(r.Stream) && s.mayHaveIn(r.Namespace) {
 			for _, at := range r.Lines {
 				steps = append(steps, step{stream: r.Stream, at: at, before: -1, typ: index.Removed})
 			}
@@ -153,7 +154,7 @@ func holding(x *index.Index) (map[int]bool, error) {
 			return nil, err
 		}
 		for _, at := range r.Lines {
-			all[at] = r.Stream != ""
+			all[at] = r.Stream != line.Journal
 		}
 	}
 	return all, nil

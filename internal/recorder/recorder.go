@@ -43,7 +43,6 @@ import (
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
 	"kubejournal/internal/metrics"
-	"kubejournal/internal/rawjson"
 )
 
 const (
@@ -451,12 +450,7 @@ func (w *writer) noteRemoved(ctx context.Context) error {
 	}
 	gone := line.Span{From: w.oldest, To: e.FirstSeq - 1, ToTime: e.Oldest}
 	now, b := time.Now(), new(Batch)
-	text := fmt.Appendf(nil, `,"time":%q,"type":%q,"id":"%d-%d/%s/%s"`, now.UTC().Format(time.RFC3339Nano), event.Removed,
-		gone.From, gone.To, now.UTC().Format(time.RFC3339Nano), event.Removed)
-	if w.cfg.Cluster != "" {
-		text = append(rawjson.AppendEscaped(append(text, `,"cluster":"`...), w.cfg.Cluster), '"')
-	}
-	b.AddLine(gone.AppendEnd(text, cmp.Or(e.Limit, "unknown"), 0), event.Removed, "", now, nil)
+	b.AddLine(gone.AppendFiles(nil, now, w.cfg.Cluster, cmp.Or(e.Limit, "unknown")), event.Removed, "", now, nil)
 	before := w.seq
 	if err := w.take(ctx, b); err != nil {
 		return err

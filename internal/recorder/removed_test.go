@@ -57,7 +57,7 @@ func TestRemovedFiles(t *testing.T) {
 				}
 				if is.Type == "REMOVED" {
 					got = append(got, fmt.Sprint(is.Removed.FromSeq, is.Removed.ToSeq, " ", is.Reason))
-					if is.ID == "" || is.Cluster != `prod"eu` || is.Stream != "" {
+					if is.ID == "" || is.Cluster != `prod"eu` || is.Stream != "journal" {
 						t.Errorf("%s: %s", name, l)
 					}
 				}
@@ -78,7 +78,7 @@ func TestRemovedFiles(t *testing.T) {
 func TestRecoverRemoved(t *testing.T) {
 	h := newHistory(t, 96, 8, 1)
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
-	removed := `{"seq":104,"time":"2026-11-20T16:10:22Z","type":"REMOVED","id":"1-95/x/REMOVED","reason":"maxAge","removed":{"fromSeq":1,"toSeq":95}}` + "\n"
+	removed := `{"seq":104,"time":"2026-11-20T16:10:22Z","type":"REMOVED","id":"journal/1-95/x/REMOVED","stream":"journal","reason":"maxAge","removed":{"fromSeq":1,"toSeq":95}}` + "\n"
 	j := openJournal(t, path, append(h.journal[:h.ends[8]:h.ends[8]], removed...))
 	store := tempStore(t)
 	mustCommit(t, store, h.batch(0, 4, true))

@@ -21,6 +21,7 @@ import (
 	"kubejournal/internal/changes"
 	kubejournal "kubejournal/internal/config"
 	"kubejournal/internal/event"
+	journalline "kubejournal/internal/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -152,6 +153,13 @@ func lines(t *testing.T) []string {
 		`{"metadata":{"name":"e"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingComponent":"c","series":{"count":4,"lastObservedTime":"2026-11-20T16:10:29.000000Z"}}`)
 	add(event.Source{Stream: "events.events.k8s.io", Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{},
 		`{"metadata":{"name":"e"},"reason":"R","note":"n","type":"Normal","regarding":{"kind":"Node","name":"n"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingController":"c","deprecatedCount":2}`)
+	var removed journalline.Fields
+	if err := removed.Parse([]byte(modifiedLine)); err != nil {
+		t.Fatal(err)
+	}
+	span := journalline.Span{From: removed.Seq, To: removed.Seq + 8, FromTime: removed.Time, ToTime: removed.Time.Add(time.Second)}
+	all = append(all, span.AppendEnd(removed.AppendRemovedHead(nil), "maxTotalSize", 9)...)
+	all = span.AppendFiles(event.AppendSeq(all, 40), removed.Time, "prod", "maxAge")
 	return strings.Split(strings.TrimSuffix(string(all), "\n"), "\n")
 }
 
