@@ -31,6 +31,9 @@ func TestBashCompletion(t *testing.T) {
 	s.Snapshot()
 	names := []string{"web", "x$(touch " + mark + ")a", "x$(touch " + mark + ")b", "y`touch " + mark + "`", "z;touch " + mark + ";", "v\ntouch " + mark + "\n"}
 	for _, text := range hostile {
+		if len(text) > 1000 {
+			continue // no line has such a name
+		}
 		names = append(names, strings.ReplaceAll(strings.ReplaceAll(text, notUTF8, "\ufffd"), "EVIL", "touch "+mark))
 	}
 	for n, name := range names {
