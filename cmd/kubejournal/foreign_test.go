@@ -129,3 +129,31 @@ func TestDamagedCoverageIsADoubt(t *testing.T) {
 		}
 	}
 }
+
+// A config in the current folder that another user has made is not read unless it is named: it can name a program to run.
+func TestForeignConfig(t *testing.T) {
+	clearEnv(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	marker := filepath.Join(dir, "ran")
+	plugin := "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n" +
+		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n" +
+		"users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [" + marker + "], interactiveMode: Never}}}]\n"
+	writeFile(t, "kubeconfig", plugin)
+	writeFile(t, "kubejournal.yaml", "resources: [pods]\nkubernetes: {kubeconfig: kubeconfig}\n")
+	if os.Chown("kubejournal.yaml", 12345, -1) != nil {
+		t.Skip("only root can give a file to another user")
+	}
+	for _, command := range []string{"validate --server", "rbac --enumerate", "run", "history pods", "tail", "checkpoint show"} {
+		status, _, stderr := execute(t, strings.Fields(command)...)
+		if status == 0 || !strings.Contains(stderr, "belongs to user 12345") {
+			t.Errorf("%s: status %d: %s", command, status, stderr)
+		}
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("the program that a stranger's config leads to was run")
+	}
+	if status, _, stderr := execute(t, "validate", "--config", "kubejournal.yaml"); status != 0 {
+		t.Errorf("named: status %d: %s", status, stderr)
+	}
+}
