@@ -39,7 +39,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build image sbom vuln controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -99,6 +99,10 @@ suite: cc bin/gotestsum bin/kubectl bin/kube-controller-manager ## all tests but
 
 unit: cc bin/gotestsum ## of these, those that need no control plane
 	$(RACE) -timeout 20m $(UNIT)
+
+# LIMITS="-connections 1000" and the like; as root, or where a control group can be made, the kernel holds the limit.
+limits: build ## what strangers can do to the daemon under the chart's limit of memory (1 minute)
+	go run ./test/limits -program bin/kubejournal $(LIMITS)
 
 # Without the race detector: suite has run a share of each with it. What test/crash traces is built without it anyway, and
 # make crash has the tracer watched. test/crash runs beside the others: half of its time is waiting.
