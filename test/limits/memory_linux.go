@@ -11,8 +11,8 @@ import (
 
 // group is a control group with a limit of memory, nil where none can be made.
 type group struct {
-	dir  string
-	v1   bool
+	dir string
+	v1  bool
 }
 
 // newGroup makes a control group below this process's own, of version 2 or 1, whichever has the controller of memory.
