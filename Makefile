@@ -39,7 +39,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build image sbom controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -63,6 +63,15 @@ sbom: build bin/cyclonedx-gomod ## build bin/kubejournal and list each module in
 	bin/cyclonedx-gomod bin -json -std -noserial $(if $(VERSION),-version '$(VERSION)') -output bin/sbom.tmp bin/kubejournal
 	sed '/^ *"timestamp":/d' bin/sbom.tmp >bin/kubejournal.sbom.json && rm bin/sbom.tmp
 
+# The database is Go's own. VULN_DB names a copy: https://... or file:///...
+vuln: bin/govulncheck ## look up known weaknesses of the modules that the program uses (asks vuln.go.dev)
+	@status=0; bin/govulncheck $(if $(VULN_DB),-db '$(VULN_DB)') ./cmd/kubejournal || status=$$?; \
+	case $$status in \
+	0) ;; \
+	3) echo 'make vuln: FOUND' >&2 ;; \
+	*) echo 'make vuln: NOT CHECKED: the database cannot be read from here; run it where it can, or name a copy in VULN_DB' >&2 ;; \
+	esac; exit $$status
+
 controlplane: ## build kube-apiserver and etcd for tests and demo (about 4 minutes the first time)
 	go run ./test/cluster/build
 
@@ -78,7 +87,8 @@ test: cc ## vet, lint, control plane, all tests with the race detector; .ci/run 
 	if [ -n "$$failed" ]; then echo "make test: FAILED:$$failed" >&2; exit 1; fi; \
 	echo 'make test: ok'
 
-vet: ## go vet
+vet: ## go vet, and that the modules are those of go.sum
+	go mod verify
 	go vet ./...
 
 lint: bin/golangci-lint ## golangci-lint, built from tools/
@@ -89,6 +99,10 @@ suite: cc bin/gotestsum bin/kubectl bin/kube-controller-manager ## all tests but
 
 unit: cc bin/gotestsum ## of these, those that need no control plane
 	$(RACE) -timeout 20m $(UNIT)
+
+# LIMITS="-connections 1000" and the like; as root, or where a control group can be made, the kernel holds the limit.
+limits: build ## what strangers can do to the daemon under the chart's limit of memory (1 minute)
+	go run ./test/limits -program bin/kubejournal $(LIMITS)
 
 # Without the race detector: suite has run a share of each with it. What test/crash traces is built without it anyway, and
 # make crash has the tracer watched. test/crash runs beside the others: half of its time is waiting.
@@ -147,6 +161,9 @@ bin/golangci-lint bin/benchstat bin/gotestsum: tools/go.mod tools/go.sum
 # It names its own hash in the list, hence -trimpath; and it runs here, whatever the program was built for.
 bin/cyclonedx-gomod: tools/sbom/go.mod tools/sbom/go.sum
 	cd tools/sbom && GOOS= GOARCH= CGO_ENABLED=0 go build -trimpath -o ../../$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+bin/govulncheck: tools/vuln/go.mod tools/vuln/go.sum
+	cd tools/vuln && go build -o ../../$@ golang.org/x/vuln/cmd/govulncheck
 
 # Of the version of the test's API server, and from the packages that it was built from. Without a version they take
 # themselves for v0.0.0.

@@ -527,3 +527,36 @@ func TestPipelinePatterns(t *testing.T) {
 		t.Errorf("%d patterns: %v", count, err)
 	}
 }
+
+// Each test that the threat model names is there, in the package that it is said to be in.
+func TestDocsSecurityTests(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:internal|cmd|test)/[a-z/]+)`: ((?:`(?:Test|Fuzz)\\w+`(?:, |; )?)+)")
+	functions := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+	count := 0
+	for _, match := range named.FindAllStringSubmatch(string(page), -1) {
+		files, err := filepath.Glob(filepath.Join(root, match[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(b)
+		}
+		for _, name := range functions.FindAllStringSubmatch(match[2], -1) {
+			if count++; !strings.Contains(all.String(), "\nfunc "+name[1]+"(") {
+				t.Errorf("docs/security.md names %s, which %s does not have", name[1], match[1])
+			}
+		}
+	}
+	if all := len(functions.FindAllString(string(page), -1)); count != all || count < 30 {
+		t.Errorf("%d tests are named, %d of them behind their package", all, count)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/display"
 )
 
 // flagUsage is the help of the flags that set keys of the config.
@@ -31,7 +33,7 @@ const configEnv = "KUBEJOURNAL_CONFIG"
 var searched = []string{"./kubejournal.yaml", "/etc/kubejournal/kubejournal.yaml"}
 
 // configPath returns the config file to read: the flag's, else the variable's, else the first of the searched ones.
-// It returns "" where arguments name the resources and no file is named.
+// It returns "" where arguments name the resources and no file is named, or where an error says that there is none.
 func configPath(flag string, args []string, env config.Env) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -44,9 +46,18 @@ func configPath(flag string, args []string, env config.Env) (string, error) {
 	}
 	for _, path := range searched {
 		// A file that is there and cannot be read is taken, so that its fault is reported.
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			return path, nil
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		// It may name a kubeconfig, which may name a program to run.
+		if err == nil && !filepath.IsAbs(path) {
+			if uid, ok := disk.OwnerOf(info); ok && uid != 0 && int(uid) != os.Geteuid() {
+				return path, config.Faults{{Msg: fmt.Sprintf("%s belongs to user %d, and a config can name a program to run; if you trust it, name it: --config %s",
+					disk.Absolute(path), uid, display.ShellWord(disk.Absolute(path)))}}
+			}
+		}
+		return path, nil
 	}
 	return "", config.Faults{{Msg: "no config: neither " + disk.Absolute(searched[0]) + " nor " + searched[1] +
 		" exists; name one with --config FILE, or name resources, e.g. kubejournal run pods"}}
@@ -55,7 +66,7 @@ func configPath(flag string, args []string, env config.Env) (string, error) {
 // loadConfig reads the config that --config names, or else the one that run would read. path is "" if there is none.
 func loadConfig(flag string, given map[string]string) (path string, cfg *config.Config, err error) {
 	if path, err = configPath(flag, nil, os.LookupEnv); err != nil {
-		return "", nil, err
+		return path, nil, err
 	}
 	cfg, err = config.Load(path, config.Overrides{Flags: given}, os.LookupEnv)
 	return path, cfg, err

@@ -34,6 +34,8 @@ var hostile = map[string]string{
 	"bell":         "a\a\b\x7fb",
 	"C1":           "a\u009b2J\u0085\u009db",
 	"bidi":         "a\u202eb\u2066c\u2069\u200f",
+	"zero width":   "a\u200bb\u200cc\u200dd\u2060e\ufefff",
+	"backspace":    "a\b\b\bEVIL",
 	"separators":   "a\u2028EVIL\u2029EVIL",
 	"quotes":       `a"b'c`,
 	"shell":        "a`id`$(id);id|id&id>x<y!!",
@@ -72,7 +74,7 @@ var hostileJournal = []string{
 	`{"seq":3,"time":"2026-11-20T14:01:00Z","type":"ADDED","origin":"watch","id":"3","stream":"@stream=widgets.example.com@","cluster":"@cluster=prod@","group":"@group=example.com@","version":"@version=v1@","resource":"@resource=widgets@","kind":"Widget","namespace":"@namespace=shop@","name":"gear","uid":"u2","resourceVersion":"12","manager":"@manager=kubectl-set@","subresource":"@subresource=status@","writtenAt":"@writtenAt=2026-11-20T14:00:59Z@","object":{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"gear","namespace":"@namespace=shop@","uid":"u2","resourceVersion":"12","creationTimestamp":"@created=2026-11-20T14:00:59Z@"},"spec":{"size":"@size=3@"}}}`,
 	`{"seq":4,"time":"2026-11-20T14:01:01Z","type":"ADDED","origin":"watch","id":"4","stream":"customresourcedefinitions.apiextensions.k8s.io","cluster":"@cluster=prod@","group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"CustomResourceDefinition","name":"widgets.example.com","uid":"u3","resourceVersion":"13","object":{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com","uid":"u3","resourceVersion":"13"},"spec":{"group":"example.com","names":{"kind":"Widget","plural":"widgets"},"versions":[{"name":"v1","additionalPrinterColumns":[{"name":"@columnName=Size@","type":"string","jsonPath":"@columnPath=.spec.size@"}]}]}}}`,
 	`{"seq":5,"time":"2026-11-20T14:02:00Z","type":"MODIFIED","origin":"watch","id":"5","stream":"deployments.apps","cluster":"@cluster=prod@","group":"apps","version":"v1","resource":"deployments","kind":"@kind=Deployment@","namespace":"@namespace=shop@","name":"@name=web@","uid":"@uid=u1@","resourceVersion":"@resourceVersion=14@","manager":"@manager=kubectl-set@","writtenAt":"2026-11-20T14:02:00Z","changes":[{"op":"replace","path":"/data/value","old":"@old=was@","value":"@value=is@"},{"op":"add","path":"@path=/data/x@","value":"@value=is@"},{"op":"@op=replace@","path":"/metadata/labels/@labelKey=app@","old":"x","value":"@label=web@"}],"object":@object2@}`,
-	`{"seq":6,"time":"2026-11-20T14:02:01Z","type":"ADDED","origin":"watch","id":"6","stream":"events","cluster":"@cluster=prod@","version":"v1","resource":"events","kind":"Event","namespace":"@namespace=shop@","name":"web.1","uid":"u4","resourceVersion":"15","event":{"reason":"@eventReason=Failed@","message":"@eventMessage=it failed@","type":"@eventType=Warning@","involvedObject":{"kind":"@eventKind=Deployment@","namespace":"@namespace=shop@","name":"@eventName=web@"}},"object":{"apiVersion":"v1","kind":"Event","metadata":{"name":"web.1","namespace":"@namespace=shop@","uid":"u4","resourceVersion":"15"},"reason":"@eventReason=Failed@","message":"@eventMessage=it failed@","type":"@eventType=Warning@","involvedObject":{"kind":"@eventKind=Deployment@","namespace":"@namespace=shop@","name":"@eventName=web@"}}}`,
+	`{"seq":6,"time":"2026-11-20T14:02:01Z","type":"ADDED","origin":"watch","id":"6","stream":"events","cluster":"@cluster=prod@","version":"v1","resource":"events","kind":"Event","namespace":"@namespace=shop@","name":"web.1","uid":"u4","resourceVersion":"15","event":{"reason":"@eventReason=Failed@","message":"@eventMessage=it failed@","type":"@eventType=Warning@","reportingComponent":"@reporter=kubelet@","source":{"component":"@component=kubelet@"},"involvedObject":{"kind":"@eventKind=Deployment@","namespace":"@namespace=shop@","name":"@eventName=web@"}},"object":{"apiVersion":"v1","kind":"Event","metadata":{"name":"web.1","namespace":"@namespace=shop@","uid":"u4","resourceVersion":"15"},"reason":"@eventReason=Failed@","message":"@eventMessage=it failed@","type":"@eventType=Warning@","reportingComponent":"@reporter=kubelet@","source":{"component":"@component=kubelet@"},"involvedObject":{"kind":"@eventKind=Deployment@","namespace":"@namespace=shop@","name":"@eventName=web@"}}}`,
 	`{"seq":7,"time":"2026-11-20T14:03:00Z","type":"GAP","id":"7","stream":"deployments.apps","cluster":"@cluster=prod@","group":"apps","version":"v1","resource":"deployments","kind":"@kind=Deployment@","clusterUID":"@clusterUID=c1@","reason":"@reason=Expired@","fromResourceVersion":"@fromVersion=14@","fromTime":"@fromTime=2026-11-20T14:02:30Z@","resourceVersion":"20"}`,
 	`{"seq":8,"time":"2026-11-20T14:03:01Z","type":"DELETED","origin":"relist","id":"8","stream":"deployments.apps","cluster":"@cluster=prod@","group":"apps","version":"v1","resource":"deployments","kind":"@kind=Deployment@","namespace":"@namespace=shop@","name":"@name=web@","uid":"@uid=u1@","resourceVersion":"14","finalStateKnown":false,"truncated":true,"truncatedReason":"@truncatedReason=too large@","object":@object2@}`,
 	`{"seq":9,"time":"@time=2026-11-20T14:03:02Z@","type":"@type=SYNCED@","id":"9","stream":"deployments.apps","cluster":"@cluster=prod@","group":"apps","version":"v1","resource":"deployments","kind":"@kind=Deployment@","clusterUID":"@clusterUID=c1@","resourceVersion":"21","count":{"added":0,"modified":0,"deleted":1,"unchanged":0}}`,
@@ -81,9 +83,12 @@ var hostileJournal = []string{
 
 // hostileObject is in the place of @object@, with was in the place of @value@.
 const hostileObject = `{"apiVersion":"@apiVersion=apps/v1@","kind":"@objectKind=Deployment@","metadata":{"name":"@name=web@","namespace":"@namespace=shop@",` +
-	`"uid":"@uid=u1@","resourceVersion":"10","creationTimestamp":"2026-11-20T13:00:00Z","labels":{"@labelKey=app@":"@label=web@"},` +
+	`"uid":"@uid=u1@","resourceVersion":"10","creationTimestamp":"2026-11-20T13:00:00Z","finalizers":["@finalizer=f@"],"generateName":"@generateName=w-@","labels":{"@labelKey=app@":"@label=web@"},` +
 	`"annotations":{"@annotationKey=a@":"@annotation=b@"},"ownerReferences":[{"apiVersion":"v1","kind":"@ownerKind=ReplicaSet@","name":"@ownerName=o@","uid":"u9"}],` +
 	`"managedFields":[{"manager":"@manager=kubectl-set@","operation":"Update","apiVersion":"apps/v1","time":"2026-11-20T14:02:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:value":{}}}}]},` +
+	`"spec":{"nodeName":"@node=n1@","template":{"spec":{"containers":[{"name":"@container=c@","image":"@image=i:1@"}]}}},` +
+	`"status":{"phase":"@phase=Pending@","conditions":[{"type":"@condition=Ready@","status":"@conditionStatus=False@","reason":"@conditionReason=r@","message":"@conditionMessage=m@"}],` +
+	`"containerStatuses":[{"name":"@container=c@","image":"@image=i:1@","state":{"waiting":{"reason":"@waitingReason=CrashLoopBackOff@","message":"@waitingMessage=m@"}}}]},` +
 	`"data":{"value":"@value=is@","@key=key@":"@value=is@","list":["@value=is@",{"name":"@element=e@","v":1}]}}`
 
 // hostileFields are those of the marks.
@@ -206,6 +211,8 @@ var hostileTexts = []string{
 	"diff --since seq:1 --until seq:6 --journal FILE", "diff --since seq:1 --until seq:9 --stat --journal FILE", "diff --since seq:1 --color always --journal FILE",
 	"diff --since seq:1 --until seq:6 --all --journal FILE",
 	"blame deploy/web -n shop --at seq:6 --journal FILE", "blame deploy --at seq:6 --removed --journal FILE", "blame widgets --at seq:6 --journal FILE",
+	"history --all --color always --journal FILE", "blame deploy/web -n shop --at seq:6 --color always --journal FILE", "tail --no-follow --color always FILE",
+	"get pods,deploy --at seq:6 -o wide --journal FILE", "diff --since seq:1 --until seq:6 --all --color always --journal FILE",
 	"coverage --journal FILE", "index --verify --journal FILE", "index --journal FILE",
 	"tail --no-follow FILE", "tail --no-follow -o wide FILE", "tail --no-follow --since seq:1 FILE deploy", "tail --no-follow FILE deploy/wbe",
 	"history --journal FILE --journal OTHER", "get * --at 2026-11-20T14:02:50Z --journal FILE --journal OTHER", "tail --no-follow --journal FILE --journal OTHER",

@@ -45,10 +45,10 @@ With RESOURCEs and no config, the journal goes to stdout, no checkpoint is kept 
 port is opened unless --listen names one. On a terminal the lines are shown as by 'kubejournal tail'; into a pipe, or with
 --format json, they are JSON. With a config, RESOURCEs replace its list of resources; the rest stays as configured.
 
-Without either, ./kubejournal.yaml and then /etc/kubejournal/kubejournal.yaml is read. A flag overrides its environment
-variable, which overrides the config file, which overrides the default. The variables are KUBEJOURNAL_CONFIG,
-KUBEJOURNAL_KUBECONFIG, KUBEJOURNAL_CONTEXT, KUBEJOURNAL_NAMESPACE, KUBEJOURNAL_OUTPUT, KUBEJOURNAL_CHECKPOINT,
-KUBEJOURNAL_LISTEN, KUBEJOURNAL_LOG_LEVEL and KUBEJOURNAL_FORMAT; an empty one counts as unset.
+Without either, ./kubejournal.yaml, which must be yours or root's, and then /etc/kubejournal/kubejournal.yaml is read.
+A flag overrides its environment variable, which overrides the config file, which overrides the default. The variables are
+KUBEJOURNAL_CONFIG, KUBEJOURNAL_KUBECONFIG, KUBEJOURNAL_CONTEXT, KUBEJOURNAL_NAMESPACE, KUBEJOURNAL_OUTPUT,
+KUBEJOURNAL_CHECKPOINT, KUBEJOURNAL_LISTEN, KUBEJOURNAL_LOG_LEVEL and KUBEJOURNAL_FORMAT; an empty one counts as unset.
 
 Exit status: 0 after SIGTERM or SIGINT with everything flushed and committed, 2 for a usage or config fault, 1 for
 anything else.`,

@@ -30,9 +30,9 @@ func TestBashCompletion(t *testing.T) {
 	s := j.Stream("roles.rbac.authorization.k8s.io", "Role")
 	s.Snapshot()
 	names := []string{"web", "x$(touch " + mark + ")a", "x$(touch " + mark + ")b", "y`touch " + mark + "`", "z;touch " + mark + ";", "v\ntouch " + mark + "\n"}
-	for kind, text := range hostile {
-		if kind == "long" {
-			continue // no object with such a name is journalled
+	for _, text := range hostile {
+		if len(text) > 1000 {
+			continue // no line has such a name
 		}
 		names = append(names, strings.ReplaceAll(strings.ReplaceAll(text, notUTF8, "\ufffd"), "EVIL", "touch "+mark))
 	}

@@ -70,7 +70,7 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 		}
 	}
 	if !Several(all) {
-		of[0].p = tail.NewPrinter(o, h.Style)
+		of[0].p = tail.NewPrinter(o.Writer, h.Style)
 		if err := of[0].lines(ctx); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 	for n := range all {
 		each[n], style.Clusters = of[n].rows(ctx), append(style.Clusters, all[n].Cluster)
 	}
-	p := tail.NewPrinter(o, style)
+	p := tail.NewPrinter(o.Writer, style)
 	err := inOrder(each, func(n int, r *tail.Row) error { return showOf(p, all[n].Cluster, r, style.JSON) })
 	if err := errors.Join(err, p.End()); err != nil {
 		return err

@@ -53,6 +53,11 @@ func Open(path string) (*Store, error) {
 	if err := createMissing(path); err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(path); err == nil { // else opening it says why
+		if err := disk.CheckForeign(path, info); err != nil {
+			return nil, fmt.Errorf("open checkpoint: %w", err)
+		}
+	}
 	return OpenExisting(path)
 }
 

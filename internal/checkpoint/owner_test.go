@@ -1,10 +1,12 @@
 package checkpoint
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -118,5 +120,37 @@ func TestNote(t *testing.T) {
 	}
 	if err := commitOne(s, "a"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A checkpoint that somebody else has planted in a folder that everybody may write to is not used, and not changed.
+func TestForeignCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "checkpoint.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, path)
+	if os.Chown(path, 12345, -1) != nil {
+		t.Skip("only root can give a file to another user")
+	}
+	for mode, want := range map[os.FileMode]string{0o755: "", 0o777 | os.ModeSticky: "belongs to user 12345"} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path)
+		if err == nil {
+			err = s.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || errors.Is(err, ErrDamaged)) {
+			t.Errorf("%v: %v, want %q", mode, err, want)
+		}
+	}
+	if !bytes.Equal(read(t, path), before) {
+		t.Error("the file has changed")
 	}
 }

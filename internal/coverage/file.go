@@ -8,6 +8,8 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -119,6 +121,15 @@ func Open(path string, o Options) (*File, error) {
 	}
 	f.journal = strings.TrimSuffix(f.path, suffix)
 	old, err := load(f.disk, f.path)
+	if err == nil {
+		// A stranger's would claim what nobody saw. It is replaced; where that is not allowed, the error says so.
+		if info, statErr := f.disk.Stat(f.path); statErr == nil {
+			err = disk.CheckForeign(f.path, info)
+		}
+	}
+	if errors.Is(err, ErrDamaged) {
+		f.setAside(err)
+	}
 	more := false
 	switch {
 	case errors.Is(err, ErrForeign), errors.Is(err, ErrNewer):
@@ -140,6 +151,34 @@ func Open(path string, o Options) (*File, error) {
 	}
 	go f.run()
 	return f, nil
+}
+
+// asideInfix is between the name of a damaged file and the time.
+const (
+	asideInfix = ".damaged-"
+	asideTime  = "2006-01-02T15-04-05.000" // UTC
+)
+
+// setAside renames a damaged file, by which answers know that something is forgotten. A crash behind it leaves no file.
+func (f *File) setAside(why error) {
+	kept := f.path + asideInfix + f.now().UTC().Format(asideTime)
+	err := f.disk.Rename(f.path, kept)
+	f.log.Error("the coverage file is damaged, beginning a new one: what was not watched until now is not known any more",
+		zap.String("kept", kept), zap.Errors("errors", []error{why, err}))
+}
+
+// SetAside returns the damaged coverage files of the journal whose active file is at path, by when they were set aside.
+func SetAside(path string) iter.Seq2[time.Time, string] {
+	return func(yield func(time.Time, string) bool) {
+		path := Path(path)
+		entries, _ := os.ReadDir(filepath.Dir(path)) // without one there is no journal
+		for _, e := range entries {
+			text, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+asideInfix)
+			if at, err := time.Parse(asideTime, text); ok && err == nil && !yield(at, filepath.Join(filepath.Dir(path), e.Name())) {
+				return
+			}
+		}
+	}
 }
 
 // take takes over what an earlier process has written, less what the journal does not have, and reports whether there was

@@ -115,6 +115,8 @@ type File struct {
 	tidy    tidier
 	extent  atomic.Pointer[Extent]
 
+	strangers sync.Map // paths of files of others, by which each is logged once
+
 	mu      sync.Mutex
 	active  active    // guarded by mu, and so is all below
 	carry   []byte    // what the active file must begin with before anything else is written to it; nil for nothing
@@ -246,6 +248,9 @@ func (j *File) lock(f disk.File) (int64, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return 0, fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
+	}
+	if err := disk.CheckForeign(j.path, info); err != nil {
+		return 0, fmt.Errorf("open journal: %w", err)
 	}
 	return info.Size(), nil
 }

@@ -6,8 +6,13 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"kubejournal/internal/disk"
 )
 
 // Tail is what ReadBack found besides the lines.
@@ -61,13 +66,34 @@ func (j *File) segments() ([]Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := j.active.firstSeq
-	all = slices.DeleteFunc(all, func(s Segment) bool { return s.Active || s.FirstSeq == first })
+	first, shared := j.active.firstSeq, disk.SharedFolder(filepath.Dir(j.path))
+	all = slices.DeleteFunc(all, func(s Segment) bool { return s.Active || s.FirstSeq == first || j.foreign(shared, s.Path) })
 	all = slices.CompactFunc(all, func(a, b Segment) bool { return a.FirstSeq == b.FirstSeq })
 	if first == 0 {
 		first = math.MaxUint64 // behind all others
 	}
 	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true, file: j.active.f}), nil
+}
+
+// foreign reports whether a file may be somebody else's, who has put it among the journal's. It is logged once, and no line
+// is taken from it: that would be a line that this journal never had.
+func (j *File) foreign(shared *disk.Shared, path string) bool {
+	if shared == nil {
+		return false
+	}
+	info, err := j.disk.Stat(path)
+	if err != nil {
+		return false // reading it says so
+	}
+	why := shared.Foreign(info)
+	if why == "" {
+		return false
+	}
+	if _, said := j.strangers.LoadOrStore(path, true); !said {
+		j.log.Warn("a file with the name of a rotated one may be somebody else's and is not read; remove it, or chown it if it is this journal's",
+			zap.String("path", path), zap.String("why", why))
+	}
+	return true
 }
 
 // reader returns a Reader that counts what it reads of segments, of which the first ones are passed over.

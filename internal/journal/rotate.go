@@ -66,8 +66,10 @@ func (j *File) nextName(now time.Time) (string, error) {
 		return "", fmt.Errorf("rotate journal: %w", err)
 	}
 	now = now.UTC().Truncate(time.Millisecond)
+	shared := disk.SharedFolder(filepath.Dir(j.path))
 	for _, e := range entries {
-		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) {
+		// A stranger's could be of the year 9999, behind which no name is one.
+		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) && !j.foreign(shared, filepath.Join(filepath.Dir(j.path), e.Name())) {
 			now = r.at.Add(time.Millisecond)
 		}
 	}
@@ -76,7 +78,8 @@ func (j *File) nextName(now time.Time) (string, error) {
 
 // begin makes a new active file that begins with carry. A crash on the way leaves an empty file or a torn line.
 func (j *File) begin(carry []byte) error {
-	f, err := j.disk.OpenFile(j.path, os.O_RDWR|os.O_CREATE, fileMode)
+	// Whoever may write to the folder may have put a link there since.
+	f, err := j.disk.OpenFile(j.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
 	if err != nil {
 		return fmt.Errorf("begin journal: %w", err)
 	}

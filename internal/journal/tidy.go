@@ -141,6 +141,7 @@ func readArchives(d disk.FS, dir string, names naming) (all []archive, leftOver 
 	if err != nil {
 		return nil, nil, err
 	}
+	shared := disk.SharedFolder(dir)
 	for _, e := range entries {
 		if names.leftOver(e.Name()) {
 			leftOver = append(leftOver, filepath.Join(dir, e.Name()))
@@ -153,8 +154,8 @@ func readArchives(d disk.FS, dir string, names naming) (all []archive, leftOver 
 		}
 		at := r.at
 		info, err := e.Info()
-		if err != nil {
-			continue // gone
+		if err != nil || shared.Foreign(info) != "" {
+			continue // gone, or somebody else's
 		}
 		// A name may lie in the future, where the clock once did.
 		if changed := info.ModTime(); changed.Before(at) {

@@ -136,6 +136,8 @@ func (j *Journal) doubtsAt(ctx context.Context, s *Selection, c *cut) ([]Doubt, 
 //	after the last interval, which goes on      the same, once it was not confirmed for pulseAge
 //	any of these, and other streams have all    nothing
 //	its objects in intervals at that time
+//	before a damaged coverage file was set      every object, also where no beginning was asked for and the journal
+//	  aside                                       has lines from then
 //	of a resource that no stream is of          every object of it
 //	of a shard that no journal is of            every object of the resource
 //
@@ -148,7 +150,7 @@ func (j *Journal) doubts(ctx context.Context, s *Selection, since, until Moment,
 	case len(streams) == 0:
 		return []Doubt{noStream}, nil
 	}
-	doubts := slices.Concat(s.Unwatched, missingShards(s, namesOf(streams)), waiting)
+	doubts := slices.Concat(s.Unwatched, missingShards(s, namesOf(streams)), waiting, j.forgotten(since))
 	for i := range streams {
 		for _, d := range holes(&streams[i], since, until) {
 			from, to := since, until

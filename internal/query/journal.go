@@ -40,6 +40,7 @@ type Journal struct {
 	second   reader            // of lines that are read beside those
 	late     ends              // of the versions of a history
 
+	aside     aside
 	record    *coverage.Record        // loaded before the segments were listed
 	coverage  []coverage.Stream       // once asked for
 	uncovered error                   // why there is none
@@ -80,6 +81,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
 	}
 	j := &Journal{path: path, notice: notice}
+	j.aside = findAside(path)
 	j.record, j.uncovered = coverage.Load(path) // before the lines, so that it claims none that are not there
 	all, err := journal.Snapshot(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
@@ -114,6 +116,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	for _, s := range j.unread {
 		notice(cannotRead(&s))
 	}
+	j.noticeStrangers()
 	return j, err
 }
 

@@ -143,6 +143,9 @@ func (j *Journal) takeCoverage(ctx context.Context, of []*Journal) error {
 	var all [][]coverage.Stream
 	for _, one := range of {
 		j.unread = append(j.unread, one.unread...)
+		if one.aside.at.After(j.aside.at) {
+			j.aside = one.aside
+		}
 		streams, err := one.coverageOf()
 		if err != nil && !one.Empty() {
 			err = fmt.Errorf("%s: %w", one.path, err)

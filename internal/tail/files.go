@@ -150,6 +150,7 @@ func (o *Options) past(
 		o.noticeBegin(begin.Seq, begin.Time)
 	}
 	var remarks *Remarks
+	from := uint64(0)
 	for l, err := range j.Last(ctx, &o.Filter, o.Lines) {
 		switch {
 		case err != nil:
@@ -166,15 +167,35 @@ func (o *Options) past(
 		if err != nil {
 			return nil, false, err
 		}
-		shown = true
+		if shown = true; from == 0 {
+			from = l.Seq
+		}
 	}
 	if err := remarks.End(); err != nil {
+		return nil, false, err
+	}
+	if err := o.missing(ctx, j, from); err != nil {
 		return nil, false, err
 	}
 	if several != nil {
 		err = several.remember(ctx, j)
 	}
 	return ends, shown, errors.Join(err, o.doubt(ctx, j))
+}
+
+// missing says which lines are not in the files any more behind the first one that was shown, or that is the journal's first
+// where no line was. doubt says it where a time is asked for.
+func (o *Options) missing(ctx context.Context, j *query.Journal, from uint64) error {
+	if f := &o.Filter; o.Doubt == nil || o.Lines == 0 || !f.Since.IsZero() || !f.Until.IsZero() {
+		return nil
+	}
+	doubts, err := j.Missing(ctx, from)
+	if err == nil && len(doubts) > 0 {
+		if o.Doubt(doubts) != nil && !o.Follow {
+			o.doubted = ErrNotCovered
+		}
+	}
+	return err
 }
 
 // doubt says why lines of the time that is asked for may be missing.

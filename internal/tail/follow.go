@@ -209,6 +209,8 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 				return err
 			}
 		}
+	} else if t.last > 0 {
+		t.missing(l.Seq)
 	}
 	return t.print(l)
 }

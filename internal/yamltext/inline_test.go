@@ -29,43 +29,49 @@ func FuzzYAML(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if !utf8.ValidString(text) {
-			return // no JSON has it, and no name
+		checkYAML(t, text)
+	})
+}
+
+// checkYAML writes a string in each form, as a key and as a value, and reads it back with both versions.
+func checkYAML(t *testing.T, text string) {
+	t.Helper()
+	if !utf8.ValidString(text) {
+		return // no JSON has it, and no name
+	}
+	for _, got := range []string{Inline(text), Inline([]string{text})[1:], Quoted(text)[1:]} {
+		if strings.ContainsAny(got, "\n\r") {
+			t.Fatalf("%q is not on one line: %q", text, got)
 		}
-		for _, got := range []string{Inline(text), Inline([]string{text})[1:], Quoted(text)[1:]} {
-			if strings.ContainsAny(got, "\n\r") {
-				t.Fatalf("%q is not on one line: %q", text, got)
-			}
-		}
-		type doc struct {
-			A []string          `json:"a" yaml:"a"`
-			B map[string]string `json:"b" yaml:"b"`
-		}
-		want := doc{[]string{text, "x"}, map[string]string{text: text}}
-		raw, err := json.Marshal(want)
+	}
+	type doc struct {
+		A []string          `json:"a" yaml:"a"`
+		B map[string]string `json:"b" yaml:"b"`
+	}
+	want := doc{[]string{text, "x"}, map[string]string{text: text}}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms := map[string]string{
+		"Inline": Inline([]Pair{{"a", want.A}, {"b", []Pair{{text, text}}}}),
+		"Quoted": "a: " + Quoted(text, "x") + "\nb: " + Inline([]Pair{{text, text}}) + "\n",
+	}
+	for name, o := range map[string]Options{"Append": {}, "Append of lines": {Lines: true}} {
+		out, err := Append(nil, raw, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		forms := map[string]string{
-			"Inline": Inline([]Pair{{"a", want.A}, {"b", []Pair{{text, text}}}}),
-			"Quoted": "a: " + Quoted(text, "x") + "\nb: " + Inline([]Pair{{text, text}}) + "\n",
+		forms[name] = string(out)
+	}
+	for name, form := range forms {
+		var got doc
+		if err := yaml.Unmarshal([]byte(form), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s of %q: %q is read as %q: %v", name, text, form, got, err)
 		}
-		for name, o := range map[string]Options{"Append": {}, "Append of lines": {Lines: true}} {
-			out, err := Append(nil, raw, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			forms[name] = string(out)
+		var other doc
+		if err := yaml3.Unmarshal([]byte(form), &other); err != nil || !reflect.DeepEqual(other, want) {
+			t.Errorf("%s of %q: %q is read as %q by YAML 3: %v", name, text, form, other, err)
 		}
-		for name, form := range forms {
-			var got doc
-			if err := yaml.Unmarshal([]byte(form), &got); err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("%s of %q: %q is read as %q: %v", name, text, form, got, err)
-			}
-			var other doc
-			if err := yaml3.Unmarshal([]byte(form), &other); err != nil || !reflect.DeepEqual(other, want) {
-				t.Errorf("%s of %q: %q is read as %q by YAML 3: %v", name, text, form, other, err)
-			}
-		}
-	})
+	}
 }

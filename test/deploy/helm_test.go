@@ -235,6 +235,7 @@ func TestHelmRefuses(t *testing.T) {
 		"unknown preset":  {"preset: all", "preset"},
 		"preset and own":  {"{preset: everything, config: {resources: [pods]}}", "preset: config.resources says what is journalled"},
 		"preset per node": {"{preset: everything, mode: daemonset}", "preset: each pod of a daemonset would journal all of it"},
+		"no length":       {"networkPolicy: {apiServerCIDRs: [10.96.0.1]}", "apiServerCIDRs"},
 		"two-digit ports": {"networkPolicy: {apiServerPorts: [https]}", "apiServerPorts"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,14 +55,17 @@ func TestKustomizeTogether(t *testing.T) {
 
 // withComponent is an overlay with a component turned on, in a folder of the repository, since
 // kustomize takes no resource from elsewhere.
-func withComponent(t *testing.T, overlay, component string) string {
+func withComponent(t *testing.T, overlay string, components ...string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp(filepath.Join(root, "bin"), "kustomize-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) }) // bin is not kept
-	content := "resources: [../../deploy/kustomize/overlays/" + overlay + "]\ncomponents: [../../deploy/kustomize/components/" + component + "]\n"
+	content := "resources: [../../deploy/kustomize/overlays/" + overlay + "]\ncomponents:\n"
+	for _, c := range components {
+		content += "  - ../../deploy/kustomize/components/" + c + "\n"
+	}
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@
 //
 //	run.go       the runs
 //	cluster.go   the run with the changes of clusters, for docs/scale.md
+//	definitions.go  the run with CustomResourceDefinitions, on a real API server
 //	option.go    the command line
 //	bench.go     what a run needs: certificates, the program, folders
 //	daemon.go    one run of the program

@@ -14,21 +14,23 @@ import (
 
 // options is the command line.
 type options struct {
-	objects  int            // of the large runs
-	informer int            // objects of the baseline, which would not fit into memory else
-	streams  int            // of the idle run
-	blocked  int            // streams of the run whose output nobody reads
-	gzip     int            // objects of the lists with and without compression
-	nodes    []int          // of the clusters
-	shards   []int          // ways to split them; 1 is not at all
-	steady   time.Duration  // how long a cluster's changes come
-	starts   int            // how often a start is measured
-	idle     time.Duration  // how long idle streams are looked at
-	settle   time.Duration  // how long nothing may move before the output counts as blocked
-	run      *regexp.Regexp // which runs
-	program  string         // the program to measure; "" builds it
-	dir      string         // where journals go; "" is the system's temporary folder
-	keep     bool           // leave the folder
+	objects  int // of the large runs
+	informer int // objects of the baseline, which would not fit into memory else
+	streams  int // of the idle run
+	blocked  int // streams of the run whose output nobody reads
+	// definitions is how many CustomResourceDefinitions a real server has in their run; 0 leaves it out.
+	definitions int
+	gzip        int            // objects of the lists with and without compression
+	nodes       []int          // of the clusters
+	shards      []int          // ways to split them; 1 is not at all
+	steady      time.Duration  // how long a cluster's changes come
+	starts      int            // how often a start is measured
+	idle        time.Duration  // how long idle streams are looked at
+	settle      time.Duration  // how long nothing may move before the output counts as blocked
+	run         *regexp.Regexp // which runs
+	program     string         // the program to measure; "" builds it
+	dir         string         // where journals go; "" is the system's temporary folder
+	keep        bool           // leave the folder
 }
 
 func defaultOptions() options {
@@ -79,6 +81,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.streams, "streams", o.streams, "idle streams")
 	f.IntVar(&o.blocked, "blocked", o.blocked, "streams of the run with a blocked output")
 	f.IntVar(&o.gzip, "gzip", o.gzip, "objects of the lists with and without compression")
+	f.IntVar(&o.definitions, "definitions", o.definitions, "CustomResourceDefinitions of a real server, e.g. 1000; 0 leaves that run out")
 	f.IntVar(&o.starts, "starts", o.starts, "how often a start is measured")
 	f.DurationVar(&o.idle, "idle", o.idle, "how long idle streams are looked at")
 	f.DurationVar(&o.settle, "settle", o.settle, "how long nothing may move before an output counts as blocked")

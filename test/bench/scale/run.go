@@ -32,6 +32,7 @@ func measure(ctx context.Context, o options, out, notes io.Writer) (err error) {
 		{"idle", b.idle},
 		{"blocked", b.blocked},
 		{"clusters", b.clusters},
+		{"definitions", b.definitions},
 		{"gzip-on", func(ctx context.Context, name string) error { return b.lists(ctx, name, true) }},
 		{"gzip-off", func(ctx context.Context, name string) error { return b.lists(ctx, name, false) }},
 	}
