@@ -75,8 +75,11 @@ func listFiles(d disk.FS, path string, heads *headReader) ([]Segment, error) {
 			continue // the same lines
 		}
 		var r rotation
-		if r, s.Ours = n.parse(name); s.Ours {
-			s.UpTo = r.upTo
+		if r, s.Ours = n.parse(name); s.Ours && r.upTo > 0 {
+			// A stranger's would hide the files of this journal.
+			if info, err := e.Info(); err == nil && disk.SharedFolder(dir).Foreign(info) == "" {
+				s.UpTo = r.upTo
+			}
 		}
 		if err := s.look(d, heads); err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)

@@ -1,5 +1,6 @@
 // Limits runs the daemon under the chart's limit of memory, and does to it what a stranger can: thousands of idle connections,
-// requests whose body never comes, an API with thousands of resources under a wildcard. It prints what that held, and
+// requests whose body never comes, an API with thousands of resources under a wildcard,
+// and writes in one namespace as fast as the API server takes them, into a journal with little room. It prints what that held, and
 // fails where the daemon ended, was not ready, or did not write a change meanwhile.
 //
 // The limit is a control group's, where one can be made (as root, or where the group is delegated); else only Go's own
@@ -36,6 +37,7 @@ import (
 // options is the command line.
 type options struct {
 	connections, bodies, resources int
+	tenant                         time.Duration // for how long a namespace writes
 	hold                           time.Duration // how long each attack lasts
 	limit                          time.Duration // for all of it
 	program                        string        // "" builds it
@@ -46,6 +48,7 @@ func main() {
 	flag.IntVar(&o.connections, "connections", 16_000, "idle keep-alive connections to /livez")
 	flag.IntVar(&o.bodies, "bodies", 2_000, "POST requests whose body never comes")
 	flag.IntVar(&o.resources, "resources", 6_000, "resources of a foreign API")
+	flag.DurationVar(&o.tenant, "tenant", time.Minute, "how long one namespace writes as fast as it can")
 	flag.DurationVar(&o.hold, "hold", 10*time.Second, "how long each attack is held")
 	flag.DurationVar(&o.limit, "timeout", 9*time.Minute, "for all of it")
 	flag.StringVar(&o.program, "program", "", "the kubejournal to run (default: built)")
@@ -131,6 +134,7 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 		{"none", func(context.Context, *options) (int, int, error) { return 0, sockets(t.PID()), nil }},
 		{"idle keep-alive connections to /livez", t.connections},
 		{"POST requests whose body never comes", t.bodies},
+		{"writes of one namespace, and of others", t.tenant},
 		{"resources of a foreign API, wildcard", t.resources},
 	}
 	for _, attack := range attacks {
@@ -170,7 +174,7 @@ func start(ctx context.Context, o *options, dir string, out io.Writer) (*target,
 	if t.limit, goLimit, err = chartLimits(); err != nil {
 		return nil, err
 	}
-	config := fmt.Sprintf("kubernetes: {kubeconfig: %s}\noutput: {path: %s}\ncheckpoint: {path: %s}\nlisten: 127.0.0.1:0\n"+
+	config := fmt.Sprintf("kubernetes: {kubeconfig: %s}\noutput: {path: %s, maxSize: 16MiB, maxTotalSize: 64MiB, maxFiles: 0}\ncheckpoint: {path: %s}\nlisten: 127.0.0.1:0\n"+
 		"resources:\n  - configmaps\n  - {resource: '*', group: '*'}\n", kubeconfig, t.journal, filepath.Join(dir, "kubejournal.db"))
 	file := filepath.Join(dir, "kubejournal.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -265,8 +269,9 @@ func (t *target) writesOn(ctx context.Context) error {
 		return err
 	}
 	return t.until(ctx, "written", func(context.Context) error {
-		b, err := os.ReadFile(t.journal)
-		if err == nil && !strings.Contains(string(b), `"name":"`+name+`"`) {
+		found := false
+		err := lines(t.journal, func(l *line) { found = found || l.Name == name })
+		if err == nil && !found {
 			err = fmt.Errorf("no line about %s", name)
 		}
 		return err
