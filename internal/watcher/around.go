@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -254,7 +252,11 @@ func (d *detour) search(ctx context.Context) (hole, error) {
 			if n == 0 {
 				return known + kubeclient.FirstKey
 			}
-			return known + letters[n-1:n] + kubeclient.LastKey
+			letter := letters[n-1 : n]
+			if letter == "/" && (known == "" || strings.Contains(known, "/")) {
+				letter = "." // no key has a slash there, and servers refuse it
+			}
+			return known + letter + kubeclient.LastKey
 		}
 		low, high := 0, len(letters)+1
 		if known == "" || strings.HasSuffix(known, "/") {
@@ -264,6 +266,8 @@ func (d *detour) search(ctx context.Context) (hole, error) {
 			middle := (low + high) / 2
 			fails, _, err := d.failsAt(ctx, upTo(middle))
 			switch {
+			case isBadRequest(err):
+				return hole{}, nil // of what is no key
 			case err != nil:
 				return hole{}, err
 			case fails:
@@ -286,6 +290,9 @@ func (d *detour) search(ctx context.Context) (hole, error) {
 // failsAt reports whether a page of one object fails that begins at a key, and else how many objects the server says that
 // there are from there on.
 func (d *detour) failsAt(ctx context.Context, key string) (fails bool, left int64, err error) {
+	if key < d.start {
+		return true, 0, nil // what is between can be read, and says nothing
+	}
 	d.requests++
 	d.searches++
 	meta, items, err := d.s.peek(ctx, d.version, key)
@@ -350,8 +357,6 @@ func (r *relist) finishAround(ctx context.Context, rv string) error {
 	s.lists.around = min(max(unreadableRest, time.Duration(r.detoured)*aroundGap), maxListRest)
 	err := &unreadableError{holes: r.holes, cause: r.cause.Error()}
 	s.note(func(n *Status) { n.Unreadable = nameHoles(r.holes) })
-	s.outages.Note(s.spec.Name, zapcore.WarnLevel, "objects cannot be listed, reading around them", reasonUnreadable, err,
-		zap.Int("holes", len(r.holes)), zap.Int("requests", r.detoured))
 	return err
 }
 
