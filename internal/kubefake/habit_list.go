@@ -199,7 +199,9 @@ func reinitializing() error {
 }
 
 // isUnreadable reports whether the object of a key is.
-func (h *Habit) isUnreadable(key string) bool { return h.Unreadable != "" && path.Base(key) == h.Unreadable }
+func (h *Habit) isUnreadable(key string) bool {
+	return h.Unreadable != "" && path.Base(key) == h.Unreadable
+}
 
 // blind reports whether there is an object that cannot be read.
 func (h *Habit) blind(res *resource) bool {
@@ -207,7 +209,6 @@ func (h *Habit) blind(res *resource) bool {
 		return h.isUnreadable(rec.key)
 	})
 }
-
 
 // renderObject is resource.render of an object that the habit may change once more, kind and all.
 func (h *Habit) renderObject(res *resource, object map[string]any, version string, as form, typ string) []byte {
