@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,7 +70,7 @@ func (e *unreadableError) Error() string {
 	return fmt.Sprintf("the server cannot list %s: %s", nameHoles(e.holes), e.cause)
 }
 
-// nameHoles names the first holes.
+// nameHoles names the first holes, in printable text: names are anybody's.
 func nameHoles(holes []hole) string {
 	const few = 3
 	var names []string
@@ -80,7 +81,12 @@ func nameHoles(holes []hole) string {
 	if more := len(holes) - few; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 const (
