@@ -81,7 +81,7 @@ func (h *Habit) start(st *stream, pos, now uint64) ([]event, uint64) {
 
 // translate is stream.translate of a server with the habit: what is sent for one write.
 func (h *Habit) translate(st *stream, rec *record) []event {
-	if h.isUnreadable(rec.key) {
+	if !h.StillWatches && h.isUnreadable(rec.key) {
 		st.end()
 		return nil
 	}

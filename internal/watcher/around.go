@@ -92,7 +92,7 @@ func nameHoles(holes []hole) string {
 const (
 	maxAround = 600             // requests of a list more than its pages; what is left then is one hole
 	maxSearch = 200             // of these, to find out the names of objects
-	aroundGap = 2 * time.Second // for each of them the next list waits so long, up to maxListRest
+	aroundGap = 3 * time.Second // for each of them the next list waits so long, up to maxListRest
 
 	unreadableRest = time.Minute      // at least, between two lists with holes
 	blindAfter     = time.Minute      // for how long no watch must be had, before its server is asked for a reason
@@ -150,6 +150,13 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 			return false, failed
 		}
 		d.version = at
+		fails, left, err := d.failsAt(ctx, d.start)
+		if err != nil {
+			return false, err
+		}
+		if d.left = left; fails {
+			d.asked = 1
+		}
 	}
 	d.requests++
 	if d.requests > maxAround {
@@ -158,7 +165,10 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 	}
 	if d.asked > 1 {
 		d.suspect, d.passed = d.asked, 0
-		d.asked /= 2
+		if d.left > 0 {
+			d.suspect = min(d.suspect, d.left)
+		}
+		d.asked = max(1, d.suspect/2)
 		return false, nil
 	}
 	switch fails, _, err := d.failsAt(ctx, d.start); {

@@ -73,10 +73,10 @@ func TestUnreadableObject(t *testing.T) {
 		return nil
 	}
 	for _, ns := range namespaces {
-		eventually(t, later+time.Minute, "line of another object", func() error { return told(invariant.Added, ns, "w6") })
+		eventually(t, 2*later, "line of another object", func() error { return told(invariant.Added, ns, "w6") })
 	}
 	sc.must(sc.Delete(ctx, gone))
-	eventually(t, later+time.Minute, "line of a deletion", func() error { return told(invariant.Deleted, namespaces[1], "w6") })
+	eventually(t, 2*later, "line of a deletion", func() error { return told(invariant.Deleted, namespaces[1], "w6") })
 	for _, l := range sc.daemon.tell() {
 		if l.Name == "w1-deep" || l.Type == invariant.Deleted && l.Name != "w6" {
 			t.Errorf("%s: %s of %s/%s", l.Where, l.Type, l.Namespace, l.Name)
