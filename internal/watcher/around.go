@@ -426,9 +426,9 @@ func (s *Stream) listFails(ctx context.Context) error {
 		case errors.Is(err, io.EOF) || !mayBlameObject(err):
 			return nil
 		}
-		if _, unreached := s.reaches(ctx, kubeclient.Latest); unreached != nil {
-			return nil
+		if _, unreached := s.reaches(ctx, kubeclient.Latest); unreached == nil {
+			return err
 		}
-		return err
+		return nil
 	}
 }
