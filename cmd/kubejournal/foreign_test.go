@@ -37,7 +37,8 @@ func copySample(t *testing.T, dir string) string {
 	return filepath.Join(dir, "journal.jsonl")
 }
 
-// A tail that ends says which lines are missing among those that it shows, and what comes before them is nobody's doubt.
+// A tail that ends says which lines are missing among those that it shows, and what comes before them is nobody's
+// doubt.
 func TestTailMissingLines(t *testing.T) {
 	clearEnv(t)
 	path := copySample(t, t.TempDir())
@@ -49,7 +50,7 @@ func TestTailMissingLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer zipped.Close() //nolint:errcheck // it is only read
+	defer zipped.Close()
 	z, err := gzip.NewReader(zipped)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +131,8 @@ func TestDamagedCoverageIsADoubt(t *testing.T) {
 	}
 }
 
-// A config in the current folder that another user has made is not read unless it is named: it can name a program to run.
+// A config in the current folder that another user has made is not read unless it is named: it can name a program to
+// run.
 func TestForeignConfig(t *testing.T) {
 	clearEnv(t)
 	dir := t.TempDir()
