@@ -159,3 +159,23 @@ func TestForeignConfig(t *testing.T) {
 		t.Errorf("named: status %d: %s", status, stderr)
 	}
 }
+
+// A question answers from all files of a shared folder, and says which are not of the user that the journal is of.
+func TestForeignFilesInAnAnswer(t *testing.T) {
+	clearEnv(t)
+	dir := t.TempDir()
+	path := copySample(t, dir)
+	planted := filepath.Join(dir, "journal-2026-11-23T10-22-18.170.jsonl.gz")
+	if os.Chown(planted, 12345, -1) != nil {
+		t.Skip("only root can give a file to another user")
+	}
+	for mode, said := range map[os.FileMode]bool{0o755: false, 0o777 | os.ModeSticky: true} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, out, stderr := execute(t, "history", "deploy/web", "-n", "shop", "--journal", path)
+		if strings.Contains(stderr, planted+" belongs to user 12345") != said || !strings.Contains(out, "MOD") {
+			t.Errorf("%v: %s%s", mode, out, stderr)
+		}
+	}
+}
