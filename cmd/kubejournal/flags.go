@@ -53,8 +53,8 @@ func configPath(flag string, args []string, env config.Env) (string, error) {
 		// It may name a kubeconfig, which may name a program to run.
 		if err == nil && !filepath.IsAbs(path) {
 			if uid, ok := disk.OwnerOf(info); ok && uid != 0 && int(uid) != os.Geteuid() {
-				return path, config.Faults{{Msg: fmt.Sprintf("%s belongs to user %d, and a config can name a program to run; if you trust it, name it: --config %s",
-					disk.Absolute(path), uid, display.ShellWord(disk.Absolute(path)))}}
+				return path, config.Faults{{Msg: fmt.Sprintf("%s belongs to user %d, and a config can name a program to run;"+
+					" if you trust it, name it: --config %s", disk.Absolute(path), uid, display.ShellWord(disk.Absolute(path)))}}
 			}
 		}
 		return path, nil

@@ -37,7 +37,8 @@ func copySample(t *testing.T, dir string) string {
 	return filepath.Join(dir, "journal.jsonl")
 }
 
-// A tail that ends says which lines are missing among those that it shows, and what comes before them is nobody's doubt.
+// A tail that ends says which lines are missing among those that it shows, and what comes before them is nobody's
+// doubt.
 func TestTailMissingLines(t *testing.T) {
 	clearEnv(t)
 	path := copySample(t, t.TempDir())
@@ -49,7 +50,7 @@ func TestTailMissingLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer zipped.Close() //nolint:errcheck // it is only read
+	defer zipped.Close()
 	z, err := gzip.NewReader(zipped)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +131,8 @@ func TestDamagedCoverageIsADoubt(t *testing.T) {
 	}
 }
 
-// A config in the current folder that another user has made is not read unless it is named: it can name a program to run.
+// A config in the current folder that another user has made is not read unless it is named: it can name a program to
+// run.
 func TestForeignConfig(t *testing.T) {
 	clearEnv(t)
 	dir := t.TempDir()
@@ -155,5 +157,25 @@ func TestForeignConfig(t *testing.T) {
 	}
 	if status, _, stderr := execute(t, "validate", "--config", "kubejournal.yaml"); status != 0 {
 		t.Errorf("named: status %d: %s", status, stderr)
+	}
+}
+
+// A question answers from all files of a shared folder, and says which are not of the user that the journal is of.
+func TestForeignFilesInAnAnswer(t *testing.T) {
+	clearEnv(t)
+	dir := t.TempDir()
+	path := copySample(t, dir)
+	planted := filepath.Join(dir, "journal-2026-11-23T10-22-18.170.jsonl.gz")
+	if os.Chown(planted, 12345, -1) != nil {
+		t.Skip("only root can give a file to another user")
+	}
+	for mode, said := range map[os.FileMode]bool{0o755: false, 0o777 | os.ModeSticky: true} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, out, stderr := execute(t, "history", "deploy/web", "-n", "shop", "--journal", path)
+		if strings.Contains(stderr, planted+" belongs to user 12345") != said || !strings.Contains(out, "MOD") {
+			t.Errorf("%v: %s%s", mode, out, stderr)
+		}
 	}
 }

@@ -36,8 +36,8 @@ func writeStrings(t *testing.T, path string, all []string) (data map[string]any)
 	return data
 }
 
-// What a parser of YAML could take for anything else comes out of get as it went into the cluster: as a key and as a value, by
-// two parsers.
+// What a parser of YAML could take for anything else comes out of get as it went into the cluster: as a key and as a
+// value, by two parsers.
 func TestHostileYAML(t *testing.T) {
 	clearEnv(t)
 	path := filepath.Join(t.TempDir(), "journal.jsonl")

@@ -71,7 +71,8 @@ wide, nothing is cut.
 
 Exit status: 0, also after Ctrl-C and when the reader of a pipe goes away; 2 for a usage or config fault; 1 if the journal
 cannot be read or has no such resource, namespace or object; 3 if it ends and nobody watched a resource that is named, or not all
-of the time that --since and --until name, or if an object of an unknown name may have come and gone unseen.`
+of the time that --since and --until name, if lines are missing among those shown, or if an object of an unknown name may have
+come and gone unseen.`
 
 const tailExample = `  # the last ten lines and what comes, of the journal that kubejournal.yaml names
   kubejournal tail

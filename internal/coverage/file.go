@@ -174,7 +174,8 @@ func SetAside(path string) iter.Seq2[time.Time, string] {
 		entries, _ := os.ReadDir(filepath.Dir(path)) // without one there is no journal
 		for _, e := range entries {
 			text, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+asideInfix)
-			if at, err := time.Parse(asideTime, text); ok && err == nil && !yield(at, filepath.Join(filepath.Dir(path), e.Name())) {
+			at, err := time.Parse(asideTime, text)
+			if ok && err == nil && !yield(at, filepath.Join(filepath.Dir(path), e.Name())) {
 				return
 			}
 		}

@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// Shared is a folder in which every user may make files, as in /tmp. What another user has made there may be a trap: a file
-// that its owner goes on reading and writing, or one that holds what never happened. Of a folder that is not, who may write
-// to it has been decided by its owner, and whose the files in it are says nothing: a volume with fsGroup, a folder that
-// root has prepared, a copy. The methods of nil, which is such a folder, find nothing.
+// Shared is a folder in which every user may make files, as in /tmp. What another user has made there may be a trap:
+// a file that its owner goes on reading and writing, or one that holds what never happened. Of a folder that is not,
+// who may write to it has been decided by its owner, and whose the files in it are says nothing: a volume with
+// fsGroup, a folder that root has prepared, a copy. The methods of nil, which is such a folder, find nothing.
 type Shared struct {
 	dir   string
 	probe *probe // nil until it is needed
 }
 
-// probe is how a file comes out that this process makes in a folder. Where a volume gives all files one owner or one mode
-// (CIFS, NFS with all_squash), that is not what this process asks for.
+// probe is how a file comes out that this process makes in a folder. Where a volume gives all files one owner or one
+// mode (CIFS, NFS with all_squash), that is not what this process asks for.
 type probe struct {
 	uid      uint32
 	writable bool // for everybody
@@ -49,7 +49,8 @@ func (s *Shared) Foreign(info fs.FileInfo) string {
 	usual := s.usual()
 	switch {
 	case other && uid != usual.uid:
-		return fmt.Sprintf("it belongs to user %d, not to this process's user %d, in a folder that everybody may write to", uid, os.Geteuid())
+		return fmt.Sprintf("it belongs to user %d, not to this process's user %d, in a folder that everybody may write to",
+			uid, os.Geteuid())
 	case open && !usual.writable:
 		return fmt.Sprintf("everybody may write to it (mode %#o), and to its folder", info.Mode().Perm())
 	}

@@ -30,8 +30,8 @@ func give(t *testing.T, path string) {
 	}
 }
 
-// In a folder that everybody may write to, what somebody else has planted as the journal is neither written to nor changed.
-// In any other folder, whose a file is says nothing: fsGroup, a copy, a folder that root has prepared.
+// In a folder that everybody may write to, what somebody else has planted as the journal is neither written to nor
+// changed. In any other folder, whose a file is says nothing: fsGroup, a copy, a folder that root has prepared.
 func TestForeignJournal(t *testing.T) {
 	const line = `{"seq":1,"time":"2026-11-20T12:00:00Z"}` + "\n"
 	for name, c := range map[string]struct {
@@ -82,7 +82,8 @@ func TestForeignJournal(t *testing.T) {
 	}
 }
 
-// What somebody else has planted under the name of a rotated file is not read back, not removed, and names no later file.
+// What somebody else has planted under the name of a rotated file is not read back, not removed, and names no later
+// file.
 func TestForeignRotatedFile(t *testing.T) {
 	dir := sharedFolder(t, 0o777|os.ModeSticky)
 	path := filepath.Join(dir, "journal.jsonl")
@@ -99,7 +100,7 @@ func TestForeignRotatedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // nothing depends on it
+	defer f.Close()
 	var got []uint64
 	if _, err := f.ReadBack(Mark{}, 0, false, func(_ []byte, seq uint64) error { got = append(got, seq); return nil }); err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func TestLinkAtRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // nothing depends on it
+	defer f.Close()
 	if _, err := f.Write([]byte(`{"seq":1}` + "\n")); err != nil {
 		t.Fatal(err)
 	}

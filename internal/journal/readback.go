@@ -67,7 +67,9 @@ func (j *File) segments() ([]Segment, error) {
 		return nil, err
 	}
 	first, shared := j.active.firstSeq, disk.SharedFolder(filepath.Dir(j.path))
-	all = slices.DeleteFunc(all, func(s Segment) bool { return s.Active || s.FirstSeq == first || j.foreign(shared, s.Path) })
+	all = slices.DeleteFunc(all, func(s Segment) bool {
+		return s.Active || s.FirstSeq == first || j.foreign(shared, s.Path)
+	})
 	all = slices.CompactFunc(all, func(a, b Segment) bool { return a.FirstSeq == b.FirstSeq })
 	if first == 0 {
 		first = math.MaxUint64 // behind all others
@@ -75,8 +77,8 @@ func (j *File) segments() ([]Segment, error) {
 	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true, file: j.active.f}), nil
 }
 
-// foreign reports whether a file may be somebody else's, who has put it among the journal's. It is logged once, and no line
-// is taken from it: that would be a line that this journal never had.
+// foreign reports whether a file may be somebody else's, who has put it among the journal's. It is logged once, and
+// no line is taken from it: that would be a line that this journal never had.
 func (j *File) foreign(shared *disk.Shared, path string) bool {
 	if shared == nil {
 		return false
@@ -90,8 +92,8 @@ func (j *File) foreign(shared *disk.Shared, path string) bool {
 		return false
 	}
 	if _, said := j.strangers.LoadOrStore(path, true); !said {
-		j.log.Warn("a file with the name of a rotated one may be somebody else's and is not read; remove it, or chown it if it is this journal's",
-			zap.String("path", path), zap.String("why", why))
+		j.log.Warn("a file with the name of a rotated one may be somebody else's and is not read;"+
+			" remove it, or chown it if it is this journal's", zap.String("path", path), zap.String("why", why))
 	}
 	return true
 }

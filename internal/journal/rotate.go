@@ -66,10 +66,11 @@ func (j *File) nextName(now time.Time) (string, error) {
 		return "", fmt.Errorf("rotate journal: %w", err)
 	}
 	now = now.UTC().Truncate(time.Millisecond)
-	shared := disk.SharedFolder(filepath.Dir(j.path))
+	dir := filepath.Dir(j.path)
+	shared := disk.SharedFolder(dir)
 	for _, e := range entries {
 		// A stranger's could be of the year 9999, behind which no name is one.
-		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) && !j.foreign(shared, filepath.Join(filepath.Dir(j.path), e.Name())) {
+		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) && !j.foreign(shared, filepath.Join(dir, e.Name())) {
 			now = r.at.Add(time.Millisecond)
 		}
 	}

@@ -57,8 +57,8 @@ func (j *Journal) Missing(ctx context.Context, from uint64) ([]Doubt, error) {
 	})
 }
 
-// noticeStrangers says which files of a journal in a folder that everybody may write to are not of the active file's user:
-// their lines may be somebody else's. Of any other folder its owner has decided who may put files there.
+// noticeStrangers says which files of a journal in a folder that everybody may write to are not of the active file's
+// user: their lines may be somebody else's. Of any other folder its owner has decided who may put files there.
 func (j *Journal) noticeStrangers() {
 	if disk.SharedFolder(filepath.Dir(j.path)) == nil {
 		return
@@ -77,8 +77,8 @@ func (j *Journal) noticeStrangers() {
 			return
 		}
 		if other, ok := disk.OwnerOf(info); ok && other != of && other != 0 {
-			j.notice(fmt.Sprintf("%s belongs to user %d, the journal's active file to user %d, and everybody may write to their folder:"+
-				" somebody else may have made it", path, other, of))
+			j.notice(fmt.Sprintf("%s belongs to user %d, the journal's active file to user %d, and everybody may write"+
+				" to their folder: somebody else may have made it", path, other, of))
 		}
 	}
 	for _, s := range j.segments {

@@ -1,7 +1,7 @@
-// Limits runs the daemon under the chart's limit of memory, and does to it what a stranger can: thousands of idle connections,
-// requests whose body never comes, an API with thousands of resources under a wildcard,
-// and writes in one namespace as fast as the API server takes them, into a journal with little room. It prints what that held, and
-// fails where the daemon ended, was not ready, or did not write a change meanwhile.
+// Limits runs the daemon under the chart's limit of memory, and does to it what a stranger can: thousands of idle
+// connections, requests whose body never comes, an API with thousands of resources under a wildcard, and writes in one
+// namespace as fast as the API server takes them, into a journal with little room. It prints what that held, and fails
+// where the daemon ended, was not ready, or did not write a change meanwhile.
 //
 // The limit is a control group's, where one can be made (as root, or where the group is delegated); else only Go's own
 // (GOMEMLIMIT) holds, and the figures are compared with the limit. The API server is internal/kubefake.
@@ -145,7 +145,8 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 		if err == nil {
 			err = t.writesOn(ctx)
 		}
-		fmt.Fprintf(out, "%-44s %9d %10d %7.1f M %4d/%d\n", attack.name, sent, held, float64(t.peak.Load())/(1<<20), t.asked.Load()-t.failed.Load(), t.asked.Load())
+		fmt.Fprintf(out, "%-44s %9d %10d %7.1f M %4d/%d\n", attack.name, sent, held,
+			float64(t.peak.Load())/(1<<20), t.asked.Load()-t.failed.Load(), t.asked.Load())
 		if err != nil {
 			return fmt.Errorf("%s: %w", attack.name, err)
 		}
@@ -174,8 +175,9 @@ func start(ctx context.Context, o *options, dir string, out io.Writer) (*target,
 	if t.limit, goLimit, err = chartLimits(); err != nil {
 		return nil, err
 	}
-	config := fmt.Sprintf("kubernetes: {kubeconfig: %s}\noutput: {path: %s, maxSize: 16MiB, maxTotalSize: 64MiB, maxFiles: 0}\ncheckpoint: {path: %s}\nlisten: 127.0.0.1:0\n"+
-		"resources:\n  - configmaps\n  - {resource: '*', group: '*'}\n", kubeconfig, t.journal, filepath.Join(dir, "kubejournal.db"))
+	config := fmt.Sprintf("kubernetes: {kubeconfig: %s}\ncheckpoint: {path: %s}\nlisten: 127.0.0.1:0\n"+
+		"output: {path: %s, maxSize: 16MiB, maxTotalSize: 64MiB, maxFiles: 0}\n"+
+		"resources:\n  - configmaps\n  - {resource: '*', group: '*'}\n", kubeconfig, filepath.Join(dir, "kubejournal.db"), t.journal)
 	file := filepath.Join(dir, "kubejournal.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
@@ -188,7 +190,8 @@ func start(ctx context.Context, o *options, dir string, out io.Writer) (*target,
 		fmt.Fprintf(out, "memory: a control group's limit of %d MiB, GOMEMLIMIT=%s\n", t.limit>>20, goLimit)
 	default:
 		t.group = nil
-		fmt.Fprintf(out, "memory: NOT LIMITED by the kernel (%v); compared with %d MiB, GOMEMLIMIT=%s\n", firstLine(err), t.limit>>20, goLimit)
+		fmt.Fprintf(out, "memory: NOT LIMITED by the kernel (%v); compared with %d MiB, GOMEMLIMIT=%s\n",
+			firstLine(err), t.limit>>20, goLimit)
 	}
 	cmd.Dir, cmd.Env = dir, program.Environ(dir, "GOMEMLIMIT="+goLimit)
 	if t.Process, err = program.Start(cmd, filepath.Join(dir, "log")); err != nil {
@@ -284,7 +287,8 @@ func (t *target) dial(ctx context.Context, n int) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", t.address)
 }
 
-// many does something n times, 64 at once, and holds the connections for a while. It returns how many the daemon holds at most.
+// many does something n times, 64 at once, and holds the connections for a while. It returns how many the daemon
+// holds at most.
 func (t *target) many(ctx context.Context, o *options, n int, do func(net.Conn) error) (sent, held int, err error) {
 	before := sockets(t.PID())
 	var (
@@ -354,7 +358,8 @@ func (t *target) connections(ctx context.Context, o *options) (sent, held int, e
 func (t *target) bodies(ctx context.Context, o *options) (sent, held int, err error) {
 	return t.many(ctx, o, o.bodies, func(c net.Conn) error {
 		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-		_, err := io.WriteString(c, "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n")
+		const head = "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"
+		_, err := io.WriteString(c, head)
 		return err
 	})
 }
@@ -363,7 +368,8 @@ func (t *target) bodies(ctx context.Context, o *options) (sent, held int, err er
 func (t *target) resources(ctx context.Context, o *options) (sent, held int, err error) {
 	for n := range o.resources {
 		t.server.AddResource(kubefake.Resource{
-			Group: "foreign.example.com", Version: "v1", Resource: fmt.Sprintf("things%05d", n), Kind: fmt.Sprintf("Thing%05d", n), Namespaced: true,
+			Group: "foreign.example.com", Version: "v1", Namespaced: true,
+			Resource: fmt.Sprintf("things%05d", n), Kind: fmt.Sprintf("Thing%05d", n),
 		})
 	}
 	if err := t.Signal(syscall.SIGHUP); err != nil { // else it asks again only after minutes

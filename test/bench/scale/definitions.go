@@ -23,8 +23,8 @@ import (
 // definitionsLimit is when the control plane of that run is killed at the latest.
 const definitionsLimit = 15 * time.Minute
 
-// definitions measures what CustomResourceDefinitions cost under a wildcard, on a real API server: each is a stream. It is run
-// only if their number is named, as the server takes minutes to serve so many.
+// definitions measures what CustomResourceDefinitions cost under a wildcard, on a real API server: each is a stream.
+// It is run only if their number is named, as the server takes minutes to serve so many.
 func (b *bench) definitions(ctx context.Context, name string) (err error) {
 	n := b.options.definitions
 	if n == 0 {
@@ -46,8 +46,8 @@ func (b *bench) definitions(ctx context.Context, name string) (err error) {
 	}
 	fmt.Fprintf(b.notes, "# %d definitions were served after %.0f s\n", n, time.Since(began).Seconds())
 
-	config := fmt.Sprintf("kubernetes: {kubeconfig: %s}\nresources:\n  - {resource: '*', group: %s}\noutput: {path: %s}\ncheckpoint: {path: %s}\n"+
-		"listen: 127.0.0.1:0\n", c.Kubeconfig(), workload.Group, d.journal, d.checkpoint())
+	config := fmt.Sprintf("kubernetes: {kubeconfig: %s}\nresources:\n  - {resource: '*', group: %s}\n"+
+		"output: {path: %s}\ncheckpoint: {path: %s}\nlisten: 127.0.0.1:0\n", c.Kubeconfig(), workload.Group, d.journal, d.checkpoint())
 	path := filepath.Join(d.dir, "config.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		return fmt.Errorf("write config: %w", err)
@@ -67,12 +67,15 @@ func define(ctx context.Context, c *cluster.Cluster, n int) error {
 		return err
 	}
 	defer transport.CloseIdleConnections()
-	all := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	all := client.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
 	create, each := errgroup.WithContext(ctx)
 	create.SetLimit(8)
 	for i := range n {
 		create.Go(func() error {
-			_, err := all.Create(each, workload.Definition("thing"+digits(i, 5), "Thing"+digits(i, 5), "v1"), metav1.CreateOptions{})
+			one := workload.Definition("thing"+digits(i, 5), "Thing"+digits(i, 5), "v1")
+			_, err := all.Create(each, one, metav1.CreateOptions{})
 			return err
 		})
 	}
@@ -162,13 +165,15 @@ func (b *bench) startDefined(ctx context.Context, d *daemon, c *cluster.Cluster,
 		return err
 	}
 	b.line("run=definitions/start="+start+"/definitions="+strconv.Itoa(n)+"/way=kubejournal",
-		took.Seconds(), "s", float64(after-before), "requests", first.Seconds(), "cpu-s",
+		took.Seconds(), "s", after-before, "requests", first.Seconds(), "cpu-s",
 		mebibytes(p.peaks().anon), "peak-MiB", mebibytes(now.anon), "MiB",
-		100*(used-first).Seconds()/b.options.idle.Seconds(), "cpu-%", float64(rested-after)/b.options.idle.Seconds(), "requests/s")
+		100*(used-first).Seconds()/b.options.idle.Seconds(), "cpu-%",
+		(rested-after)/b.options.idle.Seconds(), "requests/s")
 	return p.Stop(stopLimit)
 }
 
-// requestsTo is how many requests the server has had about the group and its discovery, those of open watches not among them.
+// requestsTo is how many requests the server has had about the group and its discovery, those of open watches not
+// among them.
 func requestsTo(ctx context.Context, c *cluster.Cluster) (total float64, err error) {
 	client, err := discovery.NewDiscoveryClientForConfig(c.RESTConfig())
 	if err != nil {

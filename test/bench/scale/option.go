@@ -81,7 +81,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.streams, "streams", o.streams, "idle streams")
 	f.IntVar(&o.blocked, "blocked", o.blocked, "streams of the run with a blocked output")
 	f.IntVar(&o.gzip, "gzip", o.gzip, "objects of the lists with and without compression")
-	f.IntVar(&o.definitions, "definitions", o.definitions, "CustomResourceDefinitions of a real server, e.g. 1000; 0 leaves that run out")
+	f.IntVar(&o.definitions, "definitions", o.definitions, "definitions of a real server, e.g. 1000; 0 leaves that run out")
 	f.IntVar(&o.starts, "starts", o.starts, "how often a start is measured")
 	f.DurationVar(&o.idle, "idle", o.idle, "how long idle streams are looked at")
 	f.DurationVar(&o.settle, "settle", o.settle, "how long nothing may move before an output counts as blocked")
