@@ -54,6 +54,9 @@ func (c *Config) CheckLimits(at Disk) (warnings Faults) {
 			"write 0, so that maxTotalSize alone decides, or at least %.0f",
 			out.MaxFiles, inBytes(size), inBytes(all), inBytes(total), total/size)
 	}
+	if _, written := c.src.lines["output.minAge"]; written && out.MaxAge > 0 && out.MinAge > out.MaxAge {
+		warn("minAge", "%s is more than maxAge (%s), which removes all that is older; write at most that", inDays(out.MinAge), inDays(out.MaxAge))
+	}
 	// Only where it was written: who sets a size alone does not ask for the default age.
 	if _, written := c.src.lines["output.maxAge"]; !written || at.Files == 0 || at.Reach >= out.MaxAge/2 {
 		return warnings

@@ -47,8 +47,12 @@ func TestCheckLimits(t *testing.T) {
 		"age by size": {"{path: a.jsonl, maxFiles: 0, maxAge: 30d, maxTotalSize: 1GiB}", Disk{Files: 9, Size: 900 << 20, Reach: 5 * day}, []string{
 			"test.yaml:2: output.maxAge: warning: 30d is not reached: the oldest file is of 5d ago, and maxTotalSize (1GiB) removes it; raise that, or lower maxAge",
 		}},
-		"young":        {"{path: a.jsonl, maxFiles: 10, maxAge: 30d}", Disk{Files: 9, Size: 1e8, Reach: 3 * time.Hour}, nil},
-		"nearly there": {"{path: a.jsonl, maxFiles: 10, maxAge: 30d}", Disk{Files: 10, Size: 1e8, Reach: 16 * day}, nil},
+		"young longer than old": {"{path: a.jsonl, minAge: 2d, maxAge: 1d}", Disk{}, []string{
+			"test.yaml:2: output.minAge: warning: 2d is more than maxAge (1d), which removes all that is older; write at most that",
+		}},
+		"young by default": {"{path: a.jsonl, maxAge: 1h}", Disk{}, nil},
+		"young":            {"{path: a.jsonl, maxFiles: 10, maxAge: 30d}", Disk{Files: 9, Size: 1e8, Reach: 3 * time.Hour}, nil},
+		"nearly there":     {"{path: a.jsonl, maxFiles: 10, maxAge: 30d}", Disk{Files: 10, Size: 1e8, Reach: 16 * day}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := mustLoad(t, "resources: [pods]\noutput: "+tc.output, Overrides{}, noEnv)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -293,7 +294,7 @@ func (o *Options) budget() (bytes int64, limit string) {
 	switch {
 	case o.MaxTotalSize > 0:
 		return o.MaxTotalSize, "maxTotalSize"
-	case o.MaxFiles > 0 && o.MinAge > 0 && o.MaxSize > 0:
+	case o.MaxFiles > 0 && o.MinAge > 0 && o.MaxSize > 0 && int64(o.MaxFiles) < math.MaxInt64/o.MaxSize: // they can be any
 		return int64(o.MaxFiles+1) * o.MaxSize, "maxFiles"
 	}
 	return 0, ""
