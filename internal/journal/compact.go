@@ -126,11 +126,11 @@ func (r *room) usage(a *archive) (usage, error) {
 	if err != nil || x == nil {
 		return u, err
 	}
-	defer in.Close() //nolint:errcheck // it is only read
+	defer in.Close() // it is only read
 	u.plain, u.next, u.bytes = x.Size, x.Next, make(map[share]int64)
 	for of, err := range x.Usage() {
 		if err != nil {
-			return usage{file: u.file, size: u.size}, nil //nolint:nilerr // a damaged index says nothing
+			return usage{file: u.file, size: u.size}, nil // a damaged index says nothing
 		}
 		u.bytes[share{of.Stream, of.Namespace}] += int64(float64(of.Bytes) / float64(max(x.Size, 1)) * float64(a.size))
 	}
@@ -181,7 +181,7 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	is = archive{name: parts[0].name, at: parts[len(parts)-1].at, upTo: upTo, index: true}
 	before, in, err := p.look(&parts[0])
 	if in != nil {
-		defer in.Close() //nolint:errcheck // it is only read
+		defer in.Close() // it is only read
 	}
 	if err != nil {
 		return is, 0, err

@@ -123,7 +123,7 @@ func (w *tenants) check() (gone map[string]int, first int) {
 			}
 			for other := range contents {
 				is := compactedForm.FindStringSubmatch(other)
-				later := is != nil && is[1] == parts[1] && len(is[2]) >= len(parts[2]) && is[2] > parts[2]
+				later := len(is) == 3 && is[1] == parts[1] && len(is[2]) >= len(parts[2]) && is[2] > parts[2]
 				if other != name && begins[name] <= begins[other] && begins[other] <= upTo && !later {
 					delete(contents, other)
 				}
