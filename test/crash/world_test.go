@@ -74,7 +74,7 @@ func newWorld(programs programs, dir string, forgets bool) (*world, error) {
 	}
 	output, objects := map[string]any{"path": w.journal(), "maxSize": "4KiB", "maxFiles": 0}, existing
 	if forgets {
-		output["maxFiles"], objects = keptFiles, few
+		output["maxFiles"], output["minAge"], objects = keptFiles, "0s", few
 	}
 	config, err := yaml.Marshal(map[string]any{
 		"kubernetes": map[string]any{"kubeconfig": kubeconfig},
