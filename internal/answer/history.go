@@ -338,8 +338,9 @@ func (h *history) countUnknown(v *query.Version) {
 	h.unknown++
 }
 
-// compare gives a line the changes from the version before, where it does not have them. They are in ops. partial reports
-// whether there may be more changes than the line then has, since it or the one before is truncated. The error is query.ErrRemoved where that was removed.
+// compare gives a line the changes from the version before, where it does not have them. They are in ops. partial
+// reports whether there may be more changes than the line then has, since it or the one before is truncated. The
+// error is query.ErrRemoved where that was removed.
 func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, err error) {
 	if len(v.Value(line.Changes)) > 0 || string(v.Text(line.Type)) == "DELETED" {
 		return len(v.Value(line.ChangesOmitted)) > 0, nil

@@ -220,8 +220,8 @@ func (s *Segment) open(d disk.FS) (disk.File, error) {
 	return f, nil
 }
 
-// same returns a file that was opened by the segment's name. A compacted one that was compacted again has the same name, and
-// its lines are elsewhere: then the one that was listed is gone.
+// same returns a file that was opened by the segment's name. A compacted one that was compacted again has the same
+// name, and its lines are elsewhere: then the one that was listed is gone.
 func (s *Segment) same(f disk.File) (disk.File, error) {
 	info, err := f.Stat()
 	if err == nil && info.Size() != s.Size {

@@ -27,9 +27,9 @@ type Version struct {
 // ErrRemoved says that a version may not be in the journal any more: see index.Removal.
 var ErrRemoved = errors.New("the line before may have been removed")
 
-// Previous returns the line before about the same object of the same stream, nil where there is none, where it was deleted
-// or the stream was begun anew since, or where its segment is gone. It is valid until the next call. The error is ErrRemoved
-// where lines were removed in between that it may have been one of.
+// Previous returns the line before about the same object of the same stream, nil where there is none, where it was
+// deleted or the stream was begun anew since, or where its segment is gone. It is valid until the next call. The
+// error is ErrRemoved where lines were removed in between that it may have been one of.
 func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
 	at, err := v.previous(ctx)
 	if err != nil {

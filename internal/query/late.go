@@ -90,8 +90,8 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only ind
 	return w, nil
 }
 
-// waitsAt returns the late interval of a stream that holds a moment, or the hole, also as a doubt; and until when lines were
-// received that may have been made in it. The interval is nil where there is none.
+// waitsAt returns the late interval of a stream that holds a moment, or the hole, also as a doubt; and until when
+// lines were received that may have been made in it. The interval is nil where there is none.
 func waitsAt(stream *coverage.Stream, m Moment) (in *coverage.Interval, end time.Time, hole *Doubt) {
 	in, hole = at(stream.Intervals, stream.Name, m)
 	switch {

@@ -14,7 +14,9 @@ import (
 // removed returns a doubt for each namespace and stream of which lines were removed to make room for others, in some
 // segments and between two moments, each of which may be zero. What is left of such a segment is as it was. Segments
 // behind the last one count as far as they may have lines that were made by the second moment.
-func (j *Journal) removed(ctx context.Context, s *Selection, first, last int, since, until Moment) (doubts []Doubt, err error) {
+func (j *Journal) removed(
+	ctx context.Context, s *Selection, first, last int, since, until Moment,
+) (doubts []Doubt, err error) {
 	waits, longest := j.waits(s, until), time.Time{}
 	for _, end := range waits {
 		longest = latest(longest, end)
@@ -56,8 +58,8 @@ func (j *Journal) removed(ctx context.Context, s *Selection, first, last int, si
 	return doubts, nil
 }
 
-// RemovedBefore returns a doubt for each namespace and stream of which lines were removed before a moment that may have said
-// what was there; the zero Moment is the end.
+// RemovedBefore returns a doubt for each namespace and stream of which lines were removed before a moment that may
+// have said what was there; the zero Moment is the end.
 func (j *Journal) RemovedBefore(ctx context.Context, s *Selection, at Moment) ([]Doubt, error) {
 	return again(j, func() ([]Doubt, error) {
 		if len(j.segments) == 0 {
@@ -81,10 +83,13 @@ func (j *Journal) RemovedBefore(ctx context.Context, s *Selection, at Moment) ([
 	})
 }
 
-// removedWithin reports whether some of the lines in whose place a line stands may have been between two moments, each of
-// which may be zero, and from when to when they were. waits is until when lines were received that may have been made by the
-// second moment, though they need not say so. Of several journals others stand between them, and any may be.
-func (j *Journal) removedWithin(segment, at int, since, until Moment, waits time.Time) (is bool, from, to time.Time, err error) {
+// removedWithin reports whether some of the lines in whose place a line stands may have been between two moments,
+// each of which may be zero, and from when to when they were. waits is until when lines were received that may
+// have been made by the second moment, though they need not say so. Of several journals others stand between them,
+// and any may be.
+func (j *Journal) removedWithin(
+	segment, at int, since, until Moment, waits time.Time,
+) (is bool, from, to time.Time, err error) {
 	x := j.segments[segment].x
 	l, err := x.Line(at)
 	next := index.Line{Seq: x.Next, Time: x.Newest}
@@ -98,7 +103,8 @@ func (j *Journal) removedWithin(segment, at int, since, until Moment, waits time
 		return false, from, to, nil
 	}
 	until = until.ofTime()
-	if j.path != "" && !l.Time.Before(since.Time) && (until.IsZero() || !l.Time.After(until.Time)) && !next.Time.Before(l.Time) {
+	begins := !l.Time.Before(since.Time) && (until.IsZero() || !l.Time.After(until.Time))
+	if j.path != "" && begins && !next.Time.Before(l.Time) {
 		return true, l.Time, next.Time, nil
 	}
 	// The clock may have been set, or lines came late: the line says when that was.
@@ -134,8 +140,8 @@ func (j *Journal) waits(s *Selection, m Moment) map[string]time.Time {
 	return ends
 }
 
-// removedSince reports whether lines of a stream were removed between two lines: in a namespace or, where that is nil, in
-// any. seq is that of the first of the REMOVED lines that say so.
+// removedSince reports whether lines of a stream were removed between two lines: in a namespace or, where that is
+// nil, in any. seq is that of the first of the REMOVED lines that say so.
 func (j *Journal) removedSince(
 	ctx context.Context, stream string, namespace *string, after, before uint64,
 ) (seq uint64, is bool, err error) {
