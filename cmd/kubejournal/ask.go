@@ -319,6 +319,16 @@ func (f *askFlags) unknown(ctx context.Context, j *query.Journal, u *query.Unkno
 	if err != nil {
 		return err
 	}
+	if f.state { // what was there then may be in lines from before
+		before, err := j.RemovedBefore(ctx, u.Selection, f.to)
+		if err != nil {
+			return err
+		}
+		for _, d := range before {
+			same := func(o query.Doubt) bool { return o.Stream == d.Stream && o.Reason == d.Reason }
+			doubts = append(slices.DeleteFunc(doubts, same), d)
+		}
+	}
 	return o.Doubt(doubts)
 }
 

@@ -165,10 +165,11 @@ func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) e
 // look takes a version in between into account.
 func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
 	partial, err := compare(ctx, v, ops)
-	if err != nil {
+	removed := errors.Is(err, query.ErrRemoved) // the doubts say so
+	if err != nil && !removed {
 		return err
 	}
-	p.partial = p.partial || partial || v.Incomplete()
+	p.partial = p.partial || partial || removed || v.Incomplete()
 	all := v.Value(line.Changes)
 	p.news = p.news || string(v.Text(line.Type)) != "MODIFIED" || display.NoiseOf(v.Fields, all) == display.NoNoise
 	for op := range rawjson.Elements(all) {

@@ -55,6 +55,7 @@ type history struct {
 
 	shown, others    int // versions that match, and that do not
 	unknown, unnamed int // of others: whose writer is not known, and of whose writers the API has no record
+	removed          int // what changed is not known, as the lines before them were removed
 	truncated        int // of others: whose lines do not have all changes, so that they may have changed the field
 
 	remarks *tail.Remarks // nil but for text
@@ -141,10 +142,10 @@ func (h *history) finish(ctx context.Context) error {
 	}
 	doubts = append(slices.Clone(h.Doubts), doubts...)
 	h.explain(len(doubts) > 0)
-	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.truncated == 0 {
+	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.truncated+h.removed == 0 {
 		return err
 	}
-	return ErrNotCovered // the manager may have written those, and they may have changed the field
+	return ErrNotCovered // the manager may have written those, and they may have changed anything
 }
 
 // section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
@@ -234,7 +235,8 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 		return nil
 	}
 	partial, err := compare(ctx, v, &h.ops)
-	if err != nil {
+	removed := errors.Is(err, query.ErrRemoved)
+	if err != nil && !removed {
 		return err
 	}
 	if string(v.Text(line.Type)) == "ADDED" && len(h.Field) > 0 {
@@ -246,6 +248,9 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 		h.others++
 		if partial {
 			h.truncated++
+		}
+		if removed {
+			h.removed++
 		}
 		return nil
 	}
@@ -275,6 +280,9 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 		}
 	}
 	h.shown++
+	if removed {
+		h.removed++
+	}
 	if err := h.another(v); err != nil {
 		return err
 	}
@@ -330,8 +338,9 @@ func (h *history) countUnknown(v *query.Version) {
 	h.unknown++
 }
 
-// compare gives a line the changes from the version before, where it does not have them. They are in ops. partial reports
-// whether there may be more changes than the line then has, since it or the one before is truncated.
+// compare gives a line the changes from the version before, where it does not have them. They are in ops. partial
+// reports whether there may be more changes than the line then has, since it or the one before is truncated. The
+// error is query.ErrRemoved where that was removed.
 func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, err error) {
 	if len(v.Value(line.Changes)) > 0 || string(v.Text(line.Type)) == "DELETED" {
 		return len(v.Value(line.ChangesOmitted)) > 0, nil
@@ -529,7 +538,7 @@ func (h *history) object(v *query.Version) error {
 // patch shows the difference from the version before.
 func (h *history) patch(ctx context.Context, v *query.Version) error {
 	previous, err := v.Previous(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, query.ErrRemoved) { // which is counted
 		return err
 	}
 	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}
@@ -587,6 +596,9 @@ func (h *history) explain(doubtful bool) {
 	}
 	if h.truncated > 0 {
 		h.o.note("%s may match: of a truncated line, or behind one, not all changes are known", count(h.truncated, "version"))
+	}
+	if h.removed > 0 {
+		h.o.note("what %s changed is not known: lines before were removed", count(h.removed, "version"))
 	}
 	switch filtered := h.Deleted || h.By != "" || len(h.Field) > 0; {
 	case h.shown > 0:

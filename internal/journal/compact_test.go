@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -378,4 +379,37 @@ func compactOnce(t *testing.T, o Options, fault faultdisk.Fault, n int, cut bool
 		}
 	})
 	return struck
+}
+
+// A compacted file that was compacted again has the same name: it is not read as the one that was listed.
+func TestCompactedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	write := func(name, text string) {
+		t.Helper()
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := io.WriteString(z, text)
+		if err = errors.Join(err, z.Close()); err == nil {
+			err = os.WriteFile(filepath.Join(filepath.Dir(path), name), b.Bytes(), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const name = "journal-2026-11-20T16-10-22.123.jsonl.compacted-3.gz"
+	const head = `{"seq":1,"time":"2026-11-20T16:10:22Z","type":`
+	write(name, head+"\"ADDED\"}\n"+`{"seq":2,"type":"ADDED"}`+"\n"+`{"seq":3,"type":"ADDED"}`+"\n")
+	all, err := Segments(path)
+	if err != nil || len(all) != 1 || all[0].UpTo != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	var r Reader
+	defer r.Close()
+	if err := r.Open(all[0], 0); err != nil {
+		t.Fatal(err)
+	}
+	write(name, head+`"REMOVED","removed":{"fromSeq":1,"toSeq":3}}`+"\n")
+	if err := r.Open(all[0], 0); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open = %v, want that the file is gone", err)
+	}
 }

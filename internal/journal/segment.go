@@ -202,6 +202,9 @@ func (s *Segment) Release() error {
 // open opens the segment's file, which may have been compressed since it was listed.
 func (s *Segment) open(d disk.FS) (disk.File, error) {
 	f, err := d.OpenFile(s.Path, os.O_RDONLY, 0)
+	if err == nil && s.UpTo > 0 && s.Size > 0 {
+		return s.same(f)
+	}
 	if !errors.Is(err, fs.ErrNotExist) || s.Gzip {
 		return f, err
 	}
@@ -214,6 +217,19 @@ func (s *Segment) open(d disk.FS) (disk.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	s.Size = info.Size()
+	return f, nil
+}
+
+// same returns a file that was opened by the segment's name. A compacted one that was compacted again has the same
+// name, and its lines are elsewhere: then the one that was listed is gone.
+func (s *Segment) same(f disk.File) (disk.File, error) {
+	info, err := f.Stat()
+	if err == nil && info.Size() != s.Size {
+		err = &fs.PathError{Op: "open", Path: s.Path, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	return f, nil
 }
 

@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -23,12 +24,26 @@ type Version struct {
 	before  int // the index of the line before about the same object in the segment; -1 for none there
 }
 
-// Previous returns the line before about the same object of the same stream, nil where there is none, where it was deleted
-// or the stream was begun anew since, or where its segment is gone. It is valid until the next call.
+// ErrRemoved says that a version may not be in the journal any more: see index.Removal.
+var ErrRemoved = errors.New("the line before may have been removed")
+
+// Previous returns the line before about the same object of the same stream, nil where there is none, where it was
+// deleted or the stream was begun anew since, or where its segment is gone. It is valid until the next call. The
+// error is ErrRemoved where lines were removed in between that it may have been one of.
 func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
 	at, err := v.previous(ctx)
-	if err != nil || at.Seq == 0 {
+	if err != nil {
 		return nil, err
+	}
+	namespace := text(v.Text(line.Namespace))
+	_, removed, err := v.journal.removedSince(ctx, text(v.Text(line.Stream)), &namespace, at.Seq, v.Seq)
+	switch {
+	case err != nil:
+		return nil, err
+	case removed:
+		return nil, ErrRemoved
+	case at.Seq == 0:
+		return nil, nil
 	}
 	var since []*index.Index // all are read
 	for _, s := range v.journal.segments[:v.segment] {
@@ -386,6 +401,11 @@ func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int
 	at, err := v.previous(ctx)
 	if err != nil || at.Seq == 0 {
 		return err
+	}
+	namespace := item.Namespace
+	_, removed, err := j.removedSince(ctx, item.Stream.Name, &namespace, at.Seq, item.Last.Seq)
+	if err != nil || removed {
+		return err // its last state may be a removed line's
 	}
 	there, err := j.locate(ctx, &at)
 	if there {

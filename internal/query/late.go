@@ -53,15 +53,9 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only ind
 	streams, _ := j.Coverage(s) // what is not known is in doubt
 	for i := range streams {
 		stream := streams[i].Name
-		in, hole := at(streams[i].Intervals, stream, m)
-		var end time.Time
-		switch {
-		case in == nil && !hole.From.IsZero() && !hole.To.IsZero(): // lines may still have waited that stand before the GAP
-			in, end = &coverage.Interval{From: hole.From, To: hole.To}, hole.To.Add(catchingUp)
-		case in == nil || !in.Late:
+		in, end, hole := waitsAt(&streams[i], m)
+		if in == nil {
 			continue
-		default:
-			end = waitedUntil(streams[i].Intervals, in)
 		}
 		w.until[stream] = end
 		lines, err := j.lateLines(ctx, s, stream, m, end)
@@ -94,6 +88,19 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only ind
 		}
 	}
 	return w, nil
+}
+
+// waitsAt returns the late interval of a stream that holds a moment, or the hole, also as a doubt; and until when
+// lines were received that may have been made in it. The interval is nil where there is none.
+func waitsAt(stream *coverage.Stream, m Moment) (in *coverage.Interval, end time.Time, hole *Doubt) {
+	in, hole = at(stream.Intervals, stream.Name, m)
+	switch {
+	case in == nil && !hole.From.IsZero() && !hole.To.IsZero(): // lines may still have waited that stand before the GAP
+		return &coverage.Interval{From: hole.From, To: hole.To}, hole.To.Add(catchingUp), hole
+	case in == nil || !in.Late:
+		return nil, end, hole
+	}
+	return in, waitedUntil(stream.Intervals, in), hole
 }
 
 // waitedUntil returns until when lines were received that may have been made in a late interval, which is one of its

@@ -104,6 +104,14 @@ func (f *family) look(x *index.Index) error {
 	if !f.namespaces[""] {
 		s.Namespaces = slices.Sorted(maps.Keys(f.namespaces))
 	}
+	for r, err := range x.Removals() {
+		switch {
+		case err != nil:
+			return err
+		case f.namespaces[""]: // some of what was removed there may have belonged to it
+			f.namespaces[strings.Clone(r.Namespace)] = true
+		}
+	}
 	for i := range x.Streams {
 		if _, defined := f.defined[named(&x.Streams[i])]; defined {
 			f.defined[named(&x.Streams[i])] = true

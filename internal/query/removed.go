@@ -12,9 +12,23 @@ import (
 )
 
 // removed returns a doubt for each namespace and stream of which lines were removed to make room for others, in some
-// segments and between two moments, each of which may be zero. What is left of such a segment is as it was.
-func (j *Journal) removed(ctx context.Context, s *Selection, first, last int, since, until Moment) (doubts []Doubt, err error) {
-	for i := first; i <= last; i++ {
+// segments and between two moments, each of which may be zero. What is left of such a segment is as it was. Segments
+// behind the last one count as far as they may have lines that were made by the second moment.
+func (j *Journal) removed(
+	ctx context.Context, s *Selection, first, last int, since, until Moment,
+) (doubts []Doubt, err error) {
+	waits, longest := j.waits(s, until), time.Time{}
+	for _, end := range waits {
+		longest = latest(longest, end)
+	}
+	for i := first; i < len(j.segments); i++ {
+		if i > last {
+			if outside, err := j.outside(ctx, i, Moment{}, Moment{Time: longest}); err != nil {
+				return nil, err
+			} else if outside || longest.IsZero() {
+				continue
+			}
+		}
 		x, err := j.index(ctx, i)
 		if err != nil {
 			return nil, err
@@ -26,47 +40,138 @@ func (j *Journal) removed(ctx context.Context, s *Selection, first, last int, si
 			if r.Stream == line.Journal || !s.mayHave(r.Stream) || !s.mayHaveIn(r.Namespace) {
 				continue // of whole files the journal's beginning says more
 			}
-			lines := r.Lines
 			if i == first && r.Before.Seq > 0 {
 				// Of a segment before, perhaps one that is gone: what was there then has no line any more.
 				doubts = append(doubts, removedDoubt(&r))
 			}
-			for _, at := range lines {
-				l, err := x.Line(at)
-				if err != nil {
-					return nil, fmt.Errorf("read index: %w", err)
-				}
-				next := index.Line{Seq: x.Next, Time: x.Newest}
-				if at+1 < x.Lines {
-					if next, err = x.Line(at + 1); err != nil {
-						return nil, fmt.Errorf("read index: %w", err)
-					}
-				}
-				if j.path != "" && (since.startsAfter(next) || until.endsBefore(l, x)) {
-					continue
-				}
+			for _, at := range r.Lines {
 				d := removedDoubt(&r)
-				d.From, d.To = l.Time, next.Time
-				if j.path == "" { // lines of other journals may stand between these
-					if d.From, d.To, err = j.removedBetween(i, &l); err != nil {
-						return nil, err
-					}
+				var within bool
+				if within, d.From, d.To, err = j.removedWithin(i, at, since, until, waits[r.Stream]); err != nil {
+					return nil, err
+				} else if within {
+					doubts = mergeRemoved(doubts, d)
 				}
-				doubts = mergeRemoved(doubts, d)
 			}
 		}
 	}
 	return doubts, nil
 }
 
-// removedBetween returns from when to when the lines were received, as a REMOVED line says, or made where that is earlier.
-func (j *Journal) removedBetween(segment int, l *index.Line) (from, to time.Time, err error) {
+// RemovedBefore returns a doubt for each namespace and stream of which lines were removed before a moment that may
+// have said what was there; the zero Moment is the end.
+func (j *Journal) RemovedBefore(ctx context.Context, s *Selection, at Moment) ([]Doubt, error) {
+	return again(j, func() ([]Doubt, error) {
+		if len(j.segments) == 0 {
+			return nil, nil
+		}
+		if at.IsZero() {
+			at = Latest()
+		}
+		c, err := j.cut(ctx, s, at)
+		if err != nil {
+			return nil, err
+		}
+		first, last, err := j.span(ctx, c)
+		if err == nil {
+			first, err = j.base(ctx, first)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return j.removed(ctx, s, first, last, Moment{}, c.Moment)
+	})
+}
+
+// removedWithin reports whether some of the lines in whose place a line stands may have been between two moments,
+// each of which may be zero, and from when to when they were. waits is until when lines were received that may
+// have been made by the second moment, though they need not say so. Of several journals others stand between them,
+// and any may be.
+func (j *Journal) removedWithin(
+	segment, at int, since, until Moment, waits time.Time,
+) (is bool, from, to time.Time, err error) {
+	x := j.segments[segment].x
+	l, err := x.Line(at)
+	next := index.Line{Seq: x.Next, Time: x.Newest}
+	if err == nil && at+1 < x.Lines {
+		next, err = x.Line(at + 1)
+	}
+	if err != nil {
+		return false, from, to, fmt.Errorf("read index: %w", err)
+	}
+	if j.path != "" && (since.Seq > 0 && since.Seq >= next.Seq || until.Seq > 0 && until.Seq <= l.Seq) {
+		return false, from, to, nil
+	}
+	until = until.ofTime()
+	begins := !l.Time.Before(since.Time) && (until.IsZero() || !l.Time.After(until.Time))
+	if j.path != "" && begins && !next.Time.Before(l.Time) {
+		return true, l.Time, next.Time, nil
+	}
+	// The clock may have been set, or lines came late: the line says when that was.
 	f, err := j.second.read(j.segments[segment], l.Seq, l.Offset)
 	if err != nil {
-		return from, to, err
+		return false, from, to, err
 	}
-	is, _ := f.Removed()
-	return is.FromTime, is.ToTime, nil
+	span, _ := f.Removed()
+	outside := span.ToTime.Before(since.Time) || !until.IsZero() && span.FromTime.After(latest(until.Time, waits))
+	return j.path == "" || !outside, span.FromTime, span.ToTime, nil
+}
+
+// ofTime returns the moment if it is a time that not all lines are by, else the zero Moment.
+func (m Moment) ofTime() Moment {
+	if m.Seq+m.Version > 0 || m.latest {
+		return Moment{}
+	}
+	return m
+}
+
+// waits returns until when lines of streams were received that may have been made by a moment.
+func (j *Journal) waits(s *Selection, m Moment) map[string]time.Time {
+	ends := make(map[string]time.Time)
+	if m = m.ofTime(); m.IsZero() {
+		return ends
+	}
+	streams, _ := j.Coverage(s) // what is not known is in doubt
+	for i := range streams {
+		if in, end, _ := waitsAt(&streams[i], m); in != nil {
+			ends[streams[i].Name] = end
+		}
+	}
+	return ends
+}
+
+// removedSince reports whether lines of a stream were removed between two lines: in a namespace or, where that is
+// nil, in any. seq is that of the first of the REMOVED lines that say so.
+func (j *Journal) removedSince(
+	ctx context.Context, stream string, namespace *string, after, before uint64,
+) (seq uint64, is bool, err error) {
+	for i := j.segmentWith(after); i < len(j.segments) && j.segments[i].FirstSeq < before; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return 0, false, err
+		}
+		for r, err := range x.Removals() {
+			if err != nil {
+				return 0, false, fmt.Errorf("read index: %w", err)
+			}
+			if r.Stream != stream || namespace != nil && r.Namespace != *namespace {
+				continue
+			}
+			for _, at := range r.Lines {
+				l, err := x.Line(at)
+				if err != nil {
+					return 0, false, fmt.Errorf("read index: %w", err)
+				}
+				if after < l.Seq && l.Seq < before && (!is || l.Seq < seq) {
+					seq, is = l.Seq, true
+				}
+			}
+		}
+		if is {
+			break
+		}
+	}
+	return seq, is, nil
 }
 
 func removedDoubt(r *index.Removal) Doubt {

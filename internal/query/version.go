@@ -1,8 +1,10 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -128,13 +130,23 @@ func (j *Journal) fromVersion(ctx context.Context, stream string, version uint64
 		return e.to, doubt, err
 	}
 	n, err := j.behind(ctx, seqs, version-1)
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, nil, err
-	case n < len(seqs):
-		return seqs[n].Seq, nil, nil
-	case e.to > 0:
-		return e.to, nil, nil
+	}
+	before, next := e.from, cmp.Or(e.to, math.MaxUint64)
+	if n > 0 {
+		before = seqs[n-1].Seq
+	}
+	if n < len(seqs) {
+		next = seqs[n].Seq
+	}
+	// One that was removed may have been at the version.
+	removed, is, err := j.removedSince(ctx, stream, nil, before, next)
+	switch {
+	case err != nil || is:
+		return removed, nil, err
+	case n < len(seqs) || e.to > 0:
+		return next, nil, nil
 	case e.version == version:
 		return e.from, nil, nil
 	}
