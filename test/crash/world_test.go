@@ -419,7 +419,11 @@ func (w *world) answers() error {
 	ctx := context.Background()
 	n, err := j.Verify(ctx, fault)
 	errs = append(errs, err)
-	oldest := uint64(len(w.lines)-n) + 1
+	ends, err := j.Ends(ctx) // a line about files that are gone may have come since
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	oldest := ends[0].Begin.Seq
 	for seq := oldest; seq <= uint64(len(w.lines)); seq += 1 + uint64(n)/10 {
 		st, err := j.State(ctx, &query.Selection{}, query.Moment{Seq: seq})
 		if err != nil {

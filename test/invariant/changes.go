@@ -48,6 +48,9 @@ func (c *ChangesCheck) Look(lines []Line) {
 	}
 	for i := range lines {
 		l := &lines[i]
+		if l.Type == Removed {
+			continue
+		}
 		s := c.streams[l.Stream]
 		if s == nil {
 			s = &changing{objects: make(map[string]*lastSeen)}

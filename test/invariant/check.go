@@ -47,6 +47,9 @@ func shape(f *faults, l *Line) {
 	need := []string{"seq", "time", "type", "stream", "id", "version", "resource", "kind", "resourceVersion"}
 	about := l.UID
 	switch l.Type {
+	case Removed:
+		removed(f, l)
+		return
 	case Added, Modified, Deleted:
 		need = append(need, "origin", "name", "uid")
 		if l.Origin != FromSnapshot && l.Origin != FromWatch && l.Origin != FromRelist {
@@ -88,6 +91,24 @@ func shape(f *faults, l *Line) {
 		if l.Origin != "" || l.UID != "" || l.Object != nil {
 			f.at(l, "a line about a stream says something about an object")
 		}
+	}
+}
+
+// removed checks a line about files that are gone, which come before it.
+func removed(f *faults, l *Line) {
+	for _, name := range []string{"seq", "time", "id", "version", "kind", "reason", "removed"} {
+		if _, ok := l.fields[name]; !ok {
+			f.at(l, "no %s", name)
+		}
+	}
+	if l.Stream != "journal" || l.Resource != l.Stream || l.Object != nil || l.UID != "" {
+		f.at(l, "it is not about the journal")
+	}
+	if l.Removed != nil && (l.Removed.From == 0 || l.Removed.To < l.Removed.From || l.Removed.To >= l.Seq) {
+		f.at(l, "it cannot be about lines %d to %d", l.Removed.From, l.Removed.To)
+	}
+	if !strings.HasPrefix(l.ID, "journal/") || !strings.HasSuffix(l.ID, "/"+Removed) {
+		f.at(l, "its id is none of such a line")
 	}
 }
 

@@ -177,6 +177,7 @@ func TestShape(t *testing.T) {
 		"synced without count":   {`,"count":{"added":1,"modified":1,"deleted":1,"unchanged":7}`, ``, "no count"},
 		"final state":            {`"finalStateKnown":false`, `"finalStateKnown":true`, "finalStateKnown does not belong"},
 		"final state of a watch": {`"DELETED","origin":"watch"`, `"DELETED","finalStateKnown":false,"origin":"watch"`, "finalStateKnown does not belong"},
+		"removed, what":          {`"type":"SYNCED","id":"configmaps/`, `"type":"REMOVED","id":"configmaps/`, "it is not about the journal"},
 		"object in a gap":        {`"reason":"Expired"`, `"reason":"Expired","uid":"u1"`, "a line about a stream"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ const (
 	Deleted  = "DELETED"
 	Gap      = "GAP"
 	Synced   = "SYNCED"
+	Removed  = "REMOVED" // of whole files; a compacted file is not read by these checks
 
 	FromSnapshot = "snapshot"
 	FromWatch    = "watch"
@@ -53,6 +54,7 @@ type Line struct {
 	Reason              string          `json:"reason"`
 	FromResourceVersion string          `json:"fromResourceVersion"`
 	Count               *Count          `json:"count"`
+	Removed             *Range          `json:"removed"`
 	Manager             string          `json:"manager"`
 	Subresource         string          `json:"subresource"`
 	WrittenAt           string          `json:"writtenAt"`
@@ -74,6 +76,12 @@ type Count struct {
 	Modified  int `json:"modified"`
 	Deleted   int `json:"deleted"`
 	Unchanged int `json:"unchanged"`
+}
+
+// Range is which lines a REMOVED line is about.
+type Range struct {
+	From uint64 `json:"fromSeq"`
+	To   uint64 `json:"toSeq"`
 }
 
 // Event is the one shape of the events of both API groups.

@@ -83,6 +83,9 @@ func Streams(lines []Line, interrupted bool) error {
 	streams := make(map[string]*stream)
 	for i := range lines {
 		l := &lines[i]
+		if l.Type == Removed {
+			continue
+		}
 		s := streams[l.Stream]
 		if s == nil {
 			s = new(stream)
