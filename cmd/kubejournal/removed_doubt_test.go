@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func newFlooded(t *testing.T, more ...*journaltest.Stream) *flooded {
 	start := time.Now().Add(-40 * time.Minute).Truncate(time.Second)
 	j := journaltest.New(t, filepath.Join(t.TempDir(), "journal.jsonl"), start)
 	f := &flooded{Journal: j, t: t, start: start, configmaps: j.Stream("configmaps", "ConfigMap"), random: rand.New(rand.NewPCG(3, 4))}
-	f.all = append(more, f.configmaps)
+	f.all = slices.Concat(more, []*journaltest.Stream{f.configmaps})
 	f.configmaps.Snapshot()
 	f.put("x", "old")
 	f.configmaps.Put("", `{"metadata":{"namespace":"shop","name":"y","uid":"b1"},"data":{"n":"0"}}`)
