@@ -259,8 +259,8 @@ func (j *Journal) window(ctx context.Context, s *Selection, since, until Moment)
 }
 
 // notBefore returns the time before which a change was not made whose line, of a seq, was received late: that of the line
-// before it in its stream that says when it was made, or of the beginning of the interval that lateInterval returns. It is
-// zero where the line says that itself, where it was received at once, and where that is not known.
+// before it in its stream that says when it was made, or of the beginning of the interval that lateInterval returns. It
+// is zero where the line says that itself, where it was received at once, and where that is not known.
 func (j *Journal) notBefore(
 	ctx context.Context, e *ends, segment int, stream string, seq uint64, received time.Time,
 ) (time.Time, error) {

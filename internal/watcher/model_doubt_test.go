@@ -362,8 +362,8 @@ func (o *oracle) madeAfter(l told, since time.Time) time.Time {
 	return since
 }
 
-// lateSince returns since when the change of a line may have been made that was received late, as far as coverage says: since
-// its late interval began, or since the interval before a gap ended.
+// lateSince returns since when the change of a line may have been made that was received late, as far as coverage says:
+// since its late interval began, or since the interval before a gap ended.
 func (o *oracle) lateSince(l told) (since time.Time, late bool) {
 	for _, c := range o.covered {
 		for n, i := range c.Intervals {
