@@ -360,8 +360,13 @@ func (d *Daemon) identify(ctx context.Context) error {
 func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
+	var last error // of the question before
 	for logged := false; ; logged = true {
 		err := ask(limited)
+		if err != nil && last != nil && limited.Err() != nil {
+			err = last // that the time is up says nothing about the server
+		}
+		last = err
 		switch {
 		case err == nil:
 			return nil

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,14 +11,19 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/ops"
 )
 
@@ -360,4 +366,27 @@ func TestLimitsDoNotFit(t *testing.T) {
 		l.put(configMaps, fmt.Sprint("a", i))
 	}
 	l.until("the size removes files", func() bool { return l.logged(`"limit":"maxTotalSize"`) > 0 })
+}
+
+// A start that gives up says what the server answered, not that the time was up while it asked once more.
+func TestReachTellsTheLastAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		find := func() (*rest.Config, error) { return &rest.Config{Host: "https://127.0.0.1:1"}, nil }
+		found, err := kubeclient.NewAccess(find, nil, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &Daemon{Options: Options{Log: zap.NewNop()}, access: found}
+		asked := 0
+		err = d.reach(t.Context(), func(ctx context.Context) error {
+			if asked++; asked == 1 {
+				return fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if asked != 2 || !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("after %d questions it says: %v", asked, err)
+		}
+	})
 }
