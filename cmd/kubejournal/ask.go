@@ -302,8 +302,8 @@ func (f *askFlags) unknown(ctx context.Context, j *query.Journal, u *query.Unkno
 	if u.UnknownError.Unwatched {
 		return answer.ErrNotCovered
 	}
-	if streams, err := j.Coverage(u.Selection); err == nil && len(streams) == 0 {
-		return nil // there is no such resource
+	if u.NoResource {
+		return nil
 	}
 	since, until := f.begin, f.to
 	if f.state && until.IsZero() {

@@ -18,6 +18,14 @@ type Habit struct {
 	// OtherKind adds an object of another kind to each list, and an event of it before each event.
 	OtherKind bool
 
+	// Unreadable is the name of objects that are stored and cannot be read. As kube-apiserver, which cannot decode what is
+	// nested too deep, or what a conversion webhook fails for, it answers 500 to each page with one, and to what names one.
+	// While there is one, 429 is the answer to all that its watch cache is for: watches, streamed lists, and selections but
+	// those at an exact version.
+	Unreadable string
+	// StillWatches leaves watches out of that, as a server without a watch cache does.
+	StillWatches bool
+
 	// Objects, wherever they are sent.
 
 	NoNamespace    bool // metadata.namespace is left out

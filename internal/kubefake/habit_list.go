@@ -3,9 +3,14 @@ package kubefake
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"net/http"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -93,7 +98,7 @@ func (h *Habit) meta(res *resource, of Forms, at, page uint64) map[string]any {
 // list renders one page, which begins after the key after, or at a token of this function.
 func (h *Habit) list(
 	res *resource, o listOptions, version string, as form, at uint64, after string, limit int64,
-) []byte {
+) ([]byte, error) {
 	of := Unlimited
 	if o.token != "" {
 		of = Paged | LaterPages
@@ -135,6 +140,9 @@ func (h *Habit) list(
 	}
 	var items []listed
 	items = append(items, all[start:end]...)
+	if slices.ContainsFunc(items, func(l listed) bool { return h.isUnreadable(l.key) }) {
+		return nil, unreadable()
+	}
 	switch h.Pages {
 	case PagesRepeat:
 		page = 0
@@ -177,7 +185,29 @@ func (h *Habit) list(
 	if h.Body != nil {
 		body = h.Body(body)
 	}
-	return body
+	return body, nil
+}
+
+// unreadable is the answer where an object cannot be read.
+func unreadable() error {
+	return &apierrors.StatusError{ErrStatus: statusFor(http.StatusInternalServerError, "", "invalid character '{' exceeded max depth")}
+}
+
+// reinitializing is the answer of a watch cache that cannot begin.
+func reinitializing() error {
+	return apierrors.NewTooManyRequests("storage is (re)initializing", 1)
+}
+
+// isUnreadable reports whether the object of a key is.
+func (h *Habit) isUnreadable(key string) bool {
+	return h.Unreadable != "" && path.Base(key) == h.Unreadable
+}
+
+// blind reports whether there is an object that cannot be read.
+func (h *Habit) blind(res *resource) bool {
+	return h.Unreadable != "" && slices.ContainsFunc(res.store.at(math.MaxUint64, ""), func(rec *record) bool {
+		return h.isUnreadable(rec.key)
+	})
 }
 
 // renderObject is resource.render of an object that the habit may change once more, kind and all.

@@ -81,6 +81,10 @@ func (h *Habit) start(st *stream, pos, now uint64) ([]event, uint64) {
 
 // translate is stream.translate of a server with the habit: what is sent for one write.
 func (h *Habit) translate(st *stream, rec *record) []event {
+	if !h.StillWatches && h.isUnreadable(rec.key) {
+		st.end()
+		return nil
+	}
 	sel := h.selects(st.options.selection, Watches)
 	before := rec.before()
 	is := !rec.deleted && sel.matches(rec)

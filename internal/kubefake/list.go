@@ -168,7 +168,10 @@ func (s *Server) list(res *resource, o listOptions, version string, as form) ([]
 		limit = int64(s.opts.MaxPage)
 	}
 	if h := s.habits[res.groupResource()]; h != nil {
-		return h.list(res, o, version, as, at, after, limit), nil
+		if h.blind(res) && o.token == "" && o.match != metav1.ResourceVersionMatchExact && !(o.labels.Empty() && o.fields.Empty()) {
+			return nil, reinitializing()
+		}
+		return h.list(res, o, version, as, at, after, limit)
 	}
 	meta := listMeta{ResourceVersion: formatVersion(at)}
 	if !o.shard.Empty() && as != metaOnly {

@@ -76,6 +76,12 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 	if o.version, err = parseVersion(h.version(o.versionText)); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	refused := h != nil && !h.StillWatches && h.blind(res)
+	s.mu.Unlock()
+	if refused {
+		return reinitializing()
+	}
 	o = h.ignoresInitial(o)
 	if o.timeout == 0 {
 		o.timeout = time.Duration(float64(30*time.Minute) * (1 + rand.Float64()))

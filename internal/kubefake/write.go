@@ -65,6 +65,9 @@ func (s *Server) act(req Request, res *resource, sent map[string]any, manager st
 	code := http.StatusOK
 	var rec *record
 	var err error
+	if h := s.habits[res.groupResource()]; h != nil && req.Verb != "create" && h.isUnreadable(req.Name) {
+		return 0, nil, unreadable()
+	}
 	switch req.Verb {
 	case "get":
 		rec, err = s.get(res, req.Namespace, req.Name)

@@ -237,6 +237,7 @@ var meanings = map[string]string{
 	"TooMany":          "the wildcard covers more than is followed",
 	"ConfigFault":      "the entry in the config is at fault",
 	"Undiscovered":     "its API group does not answer",
+	"ObjectUnreadable": "the server cannot list some of its objects",
 }
 
 func newRow(s manager.StreamStatus, now time.Time) row {
@@ -264,6 +265,9 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 		r.Level, r.trouble, r.Why = note, "with a gap in the last hour", "gap in the last hour"
 	case s.State != watcher.Watching:
 		r.Level = busy
+	}
+	if s.Unreadable != "" {
+		r.Why += ": " + printable(s.Unreadable)
 	}
 	if s.Near != "" {
 		r.Why += ", did you mean " + printable(s.Near) + "?"

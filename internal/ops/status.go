@@ -61,6 +61,7 @@ type Stream struct {
 	Stream          string    `json:"stream"`
 	State           string    `json:"state"`
 	Reason          string    `json:"reason,omitempty"`
+	Unreadable      string    `json:"unreadable,omitempty"`  // the objects that the server cannot list, the first of them by name
 	DidYouMean      string    `json:"didYouMean,omitempty"`  // the resource that a pending name may be a misspelling of
 	Unreachable     bool      `json:"unreachable,omitempty"` // it fails because of the outage
 	Since           time.Time `json:"since,omitzero"`        // in this state
@@ -102,7 +103,7 @@ func (s *Site) streamsNow() []Stream {
 	now := time.Now()
 	for _, s := range s.rates.streams() {
 		one := Stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, DidYouMean: s.Near, Unreachable: s.Unreachable,
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, Unreadable: s.Unreadable, DidYouMean: s.Near, Unreachable: s.Unreachable,
 			Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
 			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: s.LastGap.UTC(), Events: s.Lines,
 		}

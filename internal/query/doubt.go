@@ -53,6 +53,9 @@ func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Inter
 
 var noStream = Doubt{Reason: "no stream was watched that has such objects"}
 
+// unlisted is why a stream that has lines is not known to have all.
+const unlisted = "no list of it is complete yet"
+
 // unknownCoverage is the doubt where no coverage can be read.
 func unknownCoverage(err error) Doubt { return Doubt{Reason: err.Error()} }
 
@@ -148,7 +151,7 @@ func (j *Journal) doubts(ctx context.Context, s *Selection, since, until Moment,
 	case err != nil:
 		return []Doubt{unknownCoverage(err)}, nil
 	case len(streams) == 0:
-		return []Doubt{noStream}, nil
+		return j.unlisted(ctx, s)
 	}
 	doubts := slices.Concat(s.Unwatched, missingShards(s, namesOf(streams)), waiting, j.forgotten(since))
 	for i := range streams {
@@ -177,6 +180,18 @@ func (j *Journal) doubts(ctx context.Context, s *Selection, since, until Moment,
 	return doubts, nil
 }
 
+// unlisted returns the doubt where no stream has been covered at any time that has such objects.
+func (j *Journal) unlisted(ctx context.Context, s *Selection) (doubts []Doubt, err error) {
+	streams, err := j.streams(ctx, s)
+	for _, name := range streams {
+		doubts = append(doubts, Doubt{Stream: name, Reason: unlisted})
+	}
+	if len(doubts) == 0 {
+		doubts = []Doubt{noStream}
+	}
+	return doubts, err
+}
+
 // doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP.
 func (j *Journal) doubtsAtSeq(ctx context.Context, s *Selection, m Moment) ([]Doubt, error) {
 	streams, err := j.streams(ctx, s)
@@ -190,7 +205,7 @@ func (j *Journal) doubtsAtSeq(ctx context.Context, s *Selection, m Moment) ([]Do
 		case err != nil:
 			return nil, err
 		case mark == 0:
-			doubts = append(doubts, Doubt{Stream: name, Reason: "no list of it is complete yet"})
+			doubts = append(doubts, Doubt{Stream: name, Reason: unlisted})
 		case mark == index.Gap:
 			doubts = append(doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
 		}

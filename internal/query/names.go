@@ -11,8 +11,9 @@ import (
 
 // UnknownError says that the journal has nothing of a name.
 type UnknownError struct {
-	Unwatched bool // it may have been there, and nobody watched
-	text      string
+	Unwatched  bool // it may have been there, and nobody watched
+	NoResource bool // the name is that of no resource that is known of
+	text       string
 }
 
 func (e *UnknownError) Error() string { return e.text }
@@ -75,7 +76,7 @@ func (n *names) noResource(r *Resource) *UnknownError {
 	default:
 		near = mean(near)
 	}
-	return &UnknownError{text: fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near)}
+	return &UnknownError{NoResource: true, text: fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near)}
 }
 
 // noNamespace is the error for a namespace that is not there.
@@ -176,6 +177,11 @@ type definedNames struct {
 	Singular   string   `json:"singular"`
 	Kind       string   `json:"kind"`
 	ShortNames []string `json:"shortNames"`
+}
+
+// defines reports whether a resource is what is defined, in its plural and without a group.
+func (d *definedNames) defines(r *Resource) bool {
+	return d.Plural != "" && r.name == d.Plural && !r.hasGroup
 }
 
 // resolve makes a resource select what is defined, if it is written in one of its names.

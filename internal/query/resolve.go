@@ -114,6 +114,9 @@ func (j *Journal) resolveResource(newest []*index.Index, o *Object) error {
 	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.resolve(&o.Resource, d.Group) }) {
 		return nil
 	}
+	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.defines(&o.Resource) }) {
+		return &UnknownError{Unwatched: true, text: nobodyWatched(o.Resource.String())}
+	}
 	return there.noResource(&o.Resource)
 }
 

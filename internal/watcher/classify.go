@@ -51,14 +51,15 @@ func (o outcome) gap() event.GapReason {
 
 // Reasons of what goes wrong, beside those of GAP lines.
 const (
-	reasonTimeout        = "Timeout"        // no answer in time
-	reasonSilent         = "Silent"         // a watch has brought nothing for too long
-	ReasonNotFound       = "NotFound"       // the server does not have it
-	reasonStandby        = "Standby"        // another replica writes
-	reasonOtherKind      = "OtherKind"      // an object is of another kind than discovery has said
-	reasonOtherScope     = "OtherScope"     // or has no namespace, where it must have one
-	reasonUnauthorized   = "Unauthorized"   // the server does not accept the credentials
-	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
+	reasonTimeout        = "Timeout"          // no answer in time
+	reasonSilent         = "Silent"           // a watch has brought nothing for too long
+	ReasonNotFound       = "NotFound"         // the server does not have it
+	reasonStandby        = "Standby"          // another replica writes
+	reasonOtherKind      = "OtherKind"        // an object is of another kind than discovery has said
+	reasonOtherScope     = "OtherScope"       // or has no namespace, where it must have one
+	reasonUnauthorized   = "Unauthorized"     // the server does not accept the credentials
+	reasonUnreadable     = "ObjectUnreadable" // a list fails for the sake of objects in it
+	reasonClusterUnknown = "ClusterUnknown"   // the server does not let its cluster's uid be read any more
 )
 
 // Errors by which a session says why it ended, where no server did.
@@ -90,6 +91,7 @@ var outcomes = []struct {
 	{is(errOtherKind), outcome{reason: reasonOtherKind, habit: true}},
 	{is(errOtherScope), outcome{reason: reasonOtherScope, habit: true}},
 	{is(errUnselected), outcome{reason: "SelectorIgnored", habit: true}},
+	{isUnreadable, outcome{reason: reasonUnreadable}},
 	{is(errNoListEnd), outcome{reason: "NoListEnd"}},
 	{is(errNotExact), outcome{reason: "NotExact"}},
 	{is(recorder.ErrStandby), outcome{reason: reasonStandby}},
@@ -231,6 +233,8 @@ func blamesPosition(err error) bool {
 func isMalformed(err error) bool {
 	return errors.Is(err, kubeclient.ErrBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
 }
+
+func isUnreadable(err error) bool { return errors.As(err, new(*unreadableError)) }
 
 func isBadRequest(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 

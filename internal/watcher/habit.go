@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -306,14 +307,18 @@ func (s *selects) matches(o *event.Object) bool {
 	return s.labels == nil || s.labels.Matches(labelsOf(o))
 }
 
-// has reports whether the server has an object of that uid under that name; false also where the server cannot be asked
-// for a name.
-func (s *Stream) has(ctx context.Context, namespace, name, uid string) (bool, error) {
+// has reports whether the server has an object of that uid under that name, now or at a version; false also where the
+// server cannot be asked for a name.
+func (s *Stream) has(ctx context.Context, namespace, name, uid, at string) (bool, error) {
 	t := s.spec.Target
 	t.Namespace, t.Shard = cmp.Or(t.Namespace, namespace), kubeclient.Shard{}
 	byName := fields.OneTermEqualSelector("metadata.name", name).String()
 	t.FieldSelector = strings.Trim(t.FieldSelector+","+byName, ",")
-	page, err := s.client.List(ctx, t, v1.ListOptions{Limit: 1})
+	options := v1.ListOptions{Limit: 1, ResourceVersion: at}
+	if at != "" {
+		options.ResourceVersionMatch = v1.ResourceVersionMatchExact
+	}
+	page, err := s.client.List(ctx, t, options)
 	if isBadRequest(err) || isInternal(err) || kubeclient.IsWaiting(err) {
 		return false, nil // it cannot be asked this way
 	}
@@ -344,6 +349,11 @@ const (
 func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string, err error) {
 	for n, pause := 1, versionPause; ; n, pause = n+1, 2*pause {
 		rv, err = s.client.Version(ctx, s.spec.Target)
+		if err != nil && mayBlameObject(err) { // it may be the first object's fault
+			if at, unreached := s.reaches(ctx, kubeclient.Latest); unreached == nil {
+				rv, err = at, nil
+			}
+		}
 		if err != nil || !event.Later(atLeast, rv) || n == versionAsked {
 			return rv, err
 		}
@@ -357,10 +367,17 @@ func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string,
 // leaves objects out, they are among those.
 const maxAsked = 8
 
-// checkGone asks the server for some of the known objects that the list does not show.
-func (r *relist) checkGone(ctx context.Context, gone []event.Known) error {
+// checkGone asks the server for some of the known objects that the list, at the version rv, does not show. A server that
+// cannot list all has no watch cache, and finds a name only at a given version.
+func (r *relist) checkGone(ctx context.Context, rv string, gone []event.Known) error {
+	at := ""
+	if len(r.holes) > 0 {
+		at = rv
+	}
 	for _, k := range gone {
-		switch there, err := r.s.has(ctx, k.Namespace, k.Name, k.UID); {
+		switch there, err := r.s.has(ctx, k.Namespace, k.Name, k.UID, at); {
+		case err != nil && at != "" && apierrors.IsTooManyRequests(err):
+			continue // it cannot be asked either
 		case err != nil:
 			return err
 		case there:

@@ -60,6 +60,9 @@ func listHabits() []habitRow {
 			add(habitRow{name: "label selector ignored by " + name, scope: "label", habit: kubefake.Habit{IgnoreLabels: true, IgnoredBy: kubefake.Verbs(by)}})
 		}
 	}
+	add(habitRow{name: "an object cannot be read", habit: kubefake.Habit{Unreadable: "w2"}})
+	add(habitRow{name: "an object cannot be read, but watched", habit: kubefake.Habit{Unreadable: "w2", StillWatches: true}})
+	add(habitRow{name: "an object cannot be read, selected", scope: "namespace", habit: kubefake.Habit{Unreadable: "w2"}})
 	add(habitRow{name: "objects of another kind", habit: kubefake.Habit{OtherKind: true}})
 	return all
 }

@@ -1,11 +1,13 @@
 package watcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -47,6 +49,8 @@ type lists struct {
 	paged    bool
 	until    time.Time // paged until then
 	failures int       // in a row, of this form
+
+	around time.Duration // the pause that a list with holes makes before the next
 }
 
 // rest is how long from now the next list has to wait, so that a server that forgets its history again and again is not
@@ -87,6 +91,10 @@ func (s *Stream) list(ctx context.Context) error {
 		if s.state.Valid() {
 			s.lists.failures = 0
 			return err // with a position it was the watch behind the list that ended
+		}
+		if isUnreadable(err) {
+			s.lists.failures = 0
+			return err
 		}
 		refused := !s.lists.paged && refusesStreamedList(err)
 		if ctx.Err() != nil || s.refusesShards(err) || !blamesForm(err) || !s.lists.failed(refused) {
@@ -191,13 +199,17 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	}
 	defer r.close()
 	rv, err := r.readPages(ctx, v1.ListOptions{Limit: limit})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(r.holes) > 0:
+		return r.finishAround(ctx, rv)
 	}
 	return r.finish(ctx, rv)
 }
 
-// readPages takes the objects of all pages, and returns the version that they show. The options are the first page's.
+// readPages takes the objects of all pages, and returns the version that they show. The options are the first page's. It
+// reads around what makes a page fail, see detour, but not at an exact version.
 func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
 	s, exact := r.s, o.ResourceVersion
 	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
@@ -210,11 +222,26 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 	}
 	s.listed = s.listed[:0]
 	left := int64(0) // objects that are still to come, as far as the server has said
+	d := &detour{s: s, limit: cmp.Or(o.Limit, pageSize), asked: cmp.Or(o.Limit, pageSize), start: kubeclient.FirstKey}
 	for repeated := 0; ; {
 		shown, items, before := r.diff.shown, r.items, string(s.listed)
 		meta, err := s.readPage(ctx, o, confirm, count, take)
 		if err == nil && exact != "" && meta.ResourceVersion != exact {
 			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact, meta.ResourceVersion)
+		}
+		if err == nil && d.version != "" && meta.ResourceVersion != d.version {
+			err = fmt.Errorf("%w: continued at %s, the server has listed %s", errNotExact, d.version, meta.ResourceVersion)
+		} else if err != nil && exact == "" {
+			r.items, left = items, 0 // a page that fails counts nothing
+			done, err := d.fails(ctx, rv, err)
+			r.holes, r.detoured, r.cause = d.holes, d.requests, d.cause
+			if err != nil {
+				return "", err
+			}
+			if o = d.options(); done {
+				return d.version, nil
+			}
+			continue
 		}
 		if err != nil {
 			return "", err
@@ -237,6 +264,9 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			return rv, nil
 		}
 		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
+		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, s.key(namespace, name), meta.RemainingItems) {
+			o = d.options()
+		}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
 		if repeated++; r.diff.shown > shown || s.unselected && string(s.listed) > before {
 			repeated = 0

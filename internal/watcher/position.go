@@ -60,10 +60,13 @@ func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *
 	s.state.Complete(rv, count)
 	s.pace.goal = ""
 	s.behind = false // a list stores what is missing
+	s.unreadable = nil
 	s.reason = s.habit.reason
 	now := time.Now()
 	s.lists.at, s.lists.version, s.lists.took = now, rv, now.Sub(began)
-	s.progressed(func(n *Status) { n.Position, n.Synced, n.Failing = rv, n.Synced || count == nil, time.Time{} })
+	s.progressed(func(n *Status) {
+		n.Position, n.Synced, n.Failing, n.Unreadable = rv, n.Synced || count == nil, time.Time{}, ""
+	})
 	return s.state.Clone()
 }
 

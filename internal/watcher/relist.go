@@ -33,6 +33,9 @@ type relist struct {
 	earlier     string            // the version of an object that was at a later one: the list is not used; "" for none
 	earlierText string            // says which one
 	skip        bool              // objects are taken as known, without lines
+	holes       []hole            // what could not be read
+	detoured    int               // requests for the list more than its pages
+	cause       error             // why the first page failed that had a hole
 	adopts      bool              // so are those of a published position; until its end, several versions are known
 	batch       *recorder.Batch
 	count       event.Count
@@ -266,20 +269,25 @@ func (r *relist) check(ctx context.Context, rv string) error {
 	return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
 }
 
-// finish closes the list, which is complete and shows the version rv.
-func (r *relist) finish(ctx context.Context, rv string) error {
-	s := r.s
+// settle concludes what is gone from a list that was read to its end and shows the version rv, once nothing speaks against it.
+func (r *relist) settle(ctx context.Context, rv string) error {
 	if err := r.check(ctx, rv); err != nil {
 		return err
 	}
 	if r.earlier != "" {
 		// The server was restored from a backup and has passed the position again, or was restored while the list began.
-		return s.back(r.earlier, "%s", r.earlierText)
+		return r.s.back(r.earlier, "%s", r.earlierText)
 	}
 	if v := parseVersion([]byte(rv)); v.before(r.highest) {
 		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, r.highest-1)
 	}
-	if err := r.conclude(ctx, rv); err != nil {
+	return r.conclude(ctx, rv)
+}
+
+// finish closes the list, which is complete and shows the version rv.
+func (r *relist) finish(ctx context.Context, rv string) error {
+	s := r.s
+	if err := r.settle(ctx, rv); err != nil {
 		return err
 	}
 	if r.due && r.mayBeNone(rv) {
@@ -333,7 +341,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	return nil
 }
 
-// conclude takes what a complete list shows to be gone: known objects that are not in it.
+// conclude takes what a list shows to be gone: known objects that are neither in it nor in its holes.
 func (r *relist) conclude(ctx context.Context, rv string) error {
 	if r.diff.known == nil {
 		return nil
@@ -348,7 +356,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	var gone []event.Known // a sample of them, where there are many
 	count := 0
 	err := r.s.store.Range(r.s.spec.Name, func(k event.Known) error {
-		if !r.diff.missing(k) {
+		if !r.diff.missing(k) || r.hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if count++; len(gone) < maxAsked {
@@ -361,12 +369,12 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	if err := r.checkGone(ctx, gone); err != nil || count == 0 {
+	if err := r.checkGone(ctx, rv, gone); err != nil || count == 0 {
 		return err
 	}
 	var failed error
 	err = r.s.store.Range(r.s.spec.Name, func(k event.Known) error {
-		if !r.diff.missing(k) {
+		if !r.diff.missing(k) || r.hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if !r.skip {

@@ -18,6 +18,7 @@ type Status struct {
 	Reason       string    // why it is pending or retrying, or why the session before this one failed
 	passing      bool      // the reason is what the server did before this watch: it is shown for habitShown
 	Near         string    // pending: what the name of the resource may be a misspelling of
+	Unreadable   string    // the objects, by name or as ranges, that the last list could not read; "" for none
 	Since        time.Time // when it came into this state
 	Failing      time.Time // when it began that no session has worked; zero while one does
 	Failures     int       // sessions that have failed since then
@@ -89,7 +90,7 @@ func (s Status) Stalled(now time.Time) string {
 	case Starting, Listing, Retrying:
 		switch heldUp := s.HeldUp(now); {
 		case !s.Failing.IsZero() && (heldUp || now.Sub(s.Failing) >= stalledAfter):
-			return strings.TrimSpace(fmt.Sprintf("failing for %s: %s %s", now.Sub(s.Failing).Round(time.Second), s.State, s.Reason))
+			return strings.TrimSpace(fmt.Sprintf("failing for %s: %s %s %s", now.Sub(s.Failing).Round(time.Second), s.State, s.Reason, s.Unreadable))
 		case heldUp:
 			return fmt.Sprintf("first list not complete after %s", now.Sub(s.Since).Round(time.Second))
 		}

@@ -104,7 +104,10 @@ type Stream struct {
 	backAt   string // the version that has shown that the server was put back, for the GAP line
 	pace     pace
 	lists    lists
+	blind    blind
 	attempts
+
+	unreadable []hole // that the last list has found, with their keys
 
 	unselected bool // the server has sent objects of other shards: it does not know the selector, or not for this resource
 
@@ -282,6 +285,9 @@ func (s *Stream) Run(ctx context.Context) error {
 			}
 			o.after = max(o.after, rest)
 		case actionRetry:
+			if isUnreadable(err) {
+				o.after = max(o.after, s.lists.around)
+			}
 			s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
 			if errors.Is(err, kubeclient.ErrSilent) || errors.Is(err, kubeclient.ErrNoAnswer) {
 				s.client.CloseIdleConnections()
@@ -358,7 +364,7 @@ func (s *Stream) read(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	return s.checkRefused(ctx, current, began, s.watch(ctx))
+	return s.checkBlind(ctx, s.checkRefused(ctx, current, began, s.watch(ctx)))
 }
 
 // checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are not
