@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -292,17 +293,23 @@ func TestCompactFair(t *testing.T) {
 	})
 }
 
+var crashAll = flag.Bool("crash.all", false, "TestCompactCrash fails each operation of the disk, not some of them")
+
 // Killed at every operation, and with a power cut: no line is there twice or missing without a REMOVED line, and the next
 // start tidies up.
 func TestCompactCrash(t *testing.T) {
 	o := Options{MaxSize: 8 << 10, MaxTotalSize: 48 << 10, Compress: true, MinAge: time.Hour}
+	step := func(n int) int { return 1 + n/3 }
+	if *crashAll {
+		step = func(int) int { return 1 }
+	}
 	runs := 0
 	for _, fault := range faultdisk.Faults {
 		for _, cut := range []bool{false, true} {
 			if cut && !fault.Kills() {
 				continue
 			}
-			for n := 1; ; n += 1 + n/10 {
+			for n := 1; ; n += step(n) {
 				struck := compactOnce(t, o, fault, n, cut)
 				if runs++; !struck {
 					break
