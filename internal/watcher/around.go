@@ -99,12 +99,13 @@ const (
 	maxBlindPause  = 30 * time.Minute // between two such questions; the first pause is maxListRest
 )
 
-// mayBlameObject reports whether a list may have failed for the sake of an object in it. Another list tells: see reaches.
+// mayBlameObject reports whether a list may have failed for the sake of an object in it: another list tells, see reaches. A
+// server that says when to ask again blames none.
 func mayBlameObject(err error) bool {
-	if isFatal(err) || errors.As(err, new(*kubeclient.UnconfirmedError)) || errors.Is(err, kubeclient.ErrBadFrame) {
+	if _, waits := apierrors.SuggestsClientDelay(err); waits {
 		return false
 	}
-	return isServerError(err) || codeOf(err) == http.StatusRequestEntityTooLarge || isMalformed(err) || isConnectionLost(err)
+	return isInternal(err) || codeOf(err) == http.StatusRequestEntityTooLarge
 }
 
 // detour reads pages around what makes them fail.

@@ -60,7 +60,7 @@ func first(n int, choose func(kubefake.Request) *kubefake.Fault) func(kubefake.R
 // lists tells a request that begins a list, streamed or in pages, from the
 // question for the current version.
 func lists(r kubefake.Request) bool {
-	return r.Query.Get("sendInitialEvents") == "true" || r.Verb == "list" && r.Query.Get("limit") != "1"
+	return r.Query.Get("sendInitialEvents") == "true" || r.Verb == "list" && (r.Query.Get("limit") != "1" || r.Query.Get("continue") != "")
 }
 
 // status is a fault that answers with an HTTP status.
