@@ -91,6 +91,7 @@ func quoted(name string) string {
 // sentence says what is left out, in one line.
 func sentence(left []string) string {
 	const few = 3
+	slices.Sort(left) // the lists come in any order, and the same answer is to be the same sentence
 	switch {
 	case len(left) == 0:
 		return ""
