@@ -90,12 +90,20 @@ type Mark struct {
 	Seq      uint64 `json:"seq"`                // of the last line, 0 before the first
 	FirstSeq uint64 `json:"firstSeq,omitempty"` // of the active file's first line, which identifies it; 0 while it is empty and on stdout
 	Offset   int64  `json:"offset,omitempty"`   // at which the line Seq ends in the active file
-	Begins   uint64 `json:"begins,omitempty"`   // seq of the journal's first line, as the last REMOVED line says; 0 is unknown
+
+	Rotated
 
 	// Stdout is set if lines go to stdout. File is how far the journal file was when that
 	// began; zero if none came before.
 	Stdout bool     `json:"stdout,omitempty"`
 	File   FileMark `json:"file,omitzero"`
+}
+
+// Rotated is what lines have said of the journal's rotated files.
+type Rotated struct {
+	Begins uint64 `json:"begins,omitempty"` // seq of the journal's first line, as the last REMOVED line says; 0 is unknown
+	Sealed uint64 `json:"sealed,omitempty"` // seq of the last line in the last file that a SEALED line is about; 0 is none
+	Chain  string `json:"chain,omitempty"`  // of that SEALED line
 }
 
 // FileMark is the part of a Mark that is about a file.

@@ -154,6 +154,7 @@ type Output struct {
 	MinAge       time.Duration `mapstructure:"minAge" eg:"24h"`           // younger files lose the lines of the largest namespace first; 0: none does
 	MaxTotalSize int64         `mapstructure:"maxTotalSize"`              // bytes of all files above which the oldest are removed; 0: no limit
 	Compress     bool          `mapstructure:"compress"`                  // rotated files, gzip
+	Seal         bool          `mapstructure:"seal"`                      // a line says the checksum of each rotated file
 	Sync         string        `mapstructure:"sync"`                      // SyncCommit or SyncNever
 	MaxLineBytes int64         `mapstructure:"maxLineBytes"`              // a longer line keeps its metadata only; 0: no limit
 }

@@ -84,7 +84,10 @@ func TestEveryKey(t *testing.T) {
 		LeaderElection: LeaderElection{
 			LeaseName: "writer", LeaseNamespace: "web", LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RetryPeriod: 1500 * time.Millisecond,
 		},
-		Output:     Output{Path: "out.jsonl", MaxSize: 64000, MaxAge: 90 * time.Minute, MaxFiles: 3, MinAge: 45 * time.Minute, MaxTotalSize: 1e9, Compress: false, Sync: SyncNever, MaxLineBytes: 16 << 10},
+		Output: Output{
+			Path: "out.jsonl", MaxSize: 64000, MaxAge: 90 * time.Minute, MaxFiles: 3, MinAge: 45 * time.Minute, MaxTotalSize: 1e9,
+			Compress: false, Seal: true, Sync: SyncNever, MaxLineBytes: 16 << 10,
+		},
 		Checkpoint: Checkpoint{Path: "", Interval: 1500 * time.Millisecond},
 		Redact:     []Redact{{Resource: "configmaps", Fields: []string{"data.Password"}, File: "test.yaml", Line: 25, Entry: "redact[0]"}},
 		DropFields: []string{},
@@ -111,7 +114,7 @@ resources:
     ignoreFields: [status, 'metadata.annotations["a.b/c"]', status]
 
   - {resource: "*", group: "", exclude: [secrets, events], types: [DELETED, ADDED, MODIFIED], payload: none}
-output: {path: out.jsonl, maxSize: 64k, maxAge: 1h30m, maxFiles: 3, minAge: 45m, maxTotalSize: 1GB, compress: false, sync: never, maxLineBytes: 16KiB}
+output: {path: out.jsonl, maxSize: 64k, maxAge: 1h30m, maxFiles: 3, minAge: 45m, maxTotalSize: 1GB, compress: false, seal: true, sync: never, maxLineBytes: 16KiB}
 checkpoint: {path: "", interval: 1.5s}
 redactSecrets: false
 redact:

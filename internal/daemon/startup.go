@@ -116,7 +116,7 @@ func (d *Daemon) openOutput(context.Context) error {
 // journalOptions is the part of a config that concerns the journal's files.
 func journalOptions(o config.Output) journal.Options {
 	return journal.Options{
-		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, MinAge: o.MinAge, MaxTotalSize: o.MaxTotalSize, Compress: o.Compress,
+		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, MinAge: o.MinAge, MaxTotalSize: o.MaxTotalSize, Compress: o.Compress, Seal: o.Seal,
 	}
 }
 
@@ -414,7 +414,7 @@ func (d *Daemon) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.recording.Seq, d.recording.Begins = found.Seq, found.Begins
+	d.recording.Seq, d.recording.Rotated = found.Seq, found.Rotated
 	d.metrics.LastCommit.SetToCurrentTime()
 	logRecovery(d.Log.With(zap.String("path", file.Path())), found, file.LastSeq())
 	return d.openCoverage(file.Path(), found)

@@ -38,6 +38,8 @@ const (
 	Synced Type = "SYNCED"
 	// Removed is the type of a line that says which lines are not in the journal any more.
 	Removed Type = "REMOVED"
+	// Sealed is the type of a line that says what a rotated file of the journal has.
+	Sealed Type = "SEALED"
 )
 
 // Origin is how an event became known.

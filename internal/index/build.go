@@ -91,6 +91,9 @@ func (b *Builder) Add(l *line.Fields, offset int64, size int) {
 		b.removed(l, at)
 		return
 	}
+	if l.SaysSealed() {
+		return // it is about no stream
+	}
 	s := b.stream(l)
 	if l.AboutStream() {
 		s.marks, s.listing = append(s.marks, at), false

@@ -38,7 +38,7 @@ const (
 const removals = ""
 
 // Types are the types of a line; an index has their positions, from 1.
-var Types = []string{"ADDED", "MODIFIED", "DELETED", "GAP", "SYNCED", "REMOVED"}
+var Types = []string{"ADDED", "MODIFIED", "DELETED", "GAP", "SYNCED", "REMOVED", "SEALED"}
 
 // ErrDamaged says that a file is not, or not any more, what a Builder has made.
 var ErrDamaged = errors.New("damaged index")

@@ -115,6 +115,7 @@ const (
 	Gap
 	Synced
 	Removed // which lines are not in the journal any more
+	Sealed  // what a rotated file has
 )
 
 // Place is where a line is.

@@ -42,6 +42,7 @@ func (j *File) survey() {
 	if !j.extent.CompareAndSwap(before, &now) {
 		j.tidy.wakeUp() // the journal's first line has been written meanwhile
 	}
+	j.tidy.findSeal(j, all)
 }
 
 // began takes note of the first line of a new file, which is the journal's first where there are no others.

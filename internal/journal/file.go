@@ -76,7 +76,7 @@ type Mark struct {
 	Offset   int64  // bytes from the file's beginning
 }
 
-// Options configures a File. SetLimits changes the first six.
+// Options configures a File. SetLimits changes the first seven.
 type Options struct {
 	MaxSize  int64         // bytes above which the active file is rotated; 0 is never. Only a single longer line makes it larger
 	MaxAge   time.Duration // how long ago a file may have been rotated before it is removed; 0 is for ever
@@ -88,6 +88,7 @@ type Options struct {
 	// it is compressed to.
 	MaxTotalSize int64
 	Compress     bool // makes gzip files of rotated ones
+	Seal         bool // has the tidier find out what is to be said of rotated files, for File.Seal
 
 	Disk   disk.FS     // default disk.OS
 	Log    *zap.Logger // default none

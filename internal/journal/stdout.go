@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"syscall"
+
+	"kubejournal/internal/line"
 )
 
 // ErrClosed says that nobody reads the output any more (a closed pipe), so that a retry is of no use.
@@ -32,6 +34,9 @@ func (s *Stdout) Verify() error { return nil }
 
 // Extent returns the zero Extent: what a reader has taken is not here.
 func (s *Stdout) Extent() Extent { return Extent{} }
+
+// Seal implements recorder.Output.
+func (s *Stdout) Seal(uint64) *line.Seal { return nil }
 
 // Mark returns none: a stream has no position that could be found again.
 func (s *Stdout) Mark() Mark { return Mark{} }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/line"
 )
 
 const (
@@ -41,9 +42,11 @@ type tidier struct {
 	limit  string           // by which a file was removed last; owned by the goroutine
 	usages map[string]usage // of rotated files, by their plain names; owned by the goroutine
 
-	mu   sync.Mutex
-	held map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
-	err  error             // of the last pass; guarded by mu
+	mu     sync.Mutex
+	held   map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
+	err    error             // of the last pass; guarded by mu
+	sealed *uint64           // up to where files are sealed; nil until Seal has said so; guarded by mu
+	seal   *line.Seal        // of the next file; nil if it is not known; guarded by mu
 }
 
 func (t *tidier) start(j *File) {

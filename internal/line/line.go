@@ -54,6 +54,7 @@ const (
 	FinalStateKnown
 	Count
 	Removed
+	Sealed
 	Truncated
 	TruncatedReason
 	Event
@@ -64,7 +65,7 @@ const (
 var names = [...]string{
 	"seq", "term", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
 	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
-	"writtenAt", "finalStateKnown", "count", "removed", "truncated", "truncatedReason", "event",
+	"writtenAt", "finalStateKnown", "count", "removed", "sealed", "truncated", "truncatedReason", "event",
 	"changesOmitted", "changes",
 }
 
@@ -208,12 +209,17 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 
 // AppendFiles appends the rest of a REMOVED line, behind its seq and term, that says that files with all lines of the span are gone.
 func (s Span) AppendFiles(dst []byte, now time.Time, cluster, reason string) []byte {
+	return s.AppendEnd(appendJournal(dst, "REMOVED", s.From, s.To, now, cluster), reason, 0)
+}
+
+// appendJournal appends what a line about files of the journal has behind its seq and term, up to its kind.
+func appendJournal(dst []byte, typ string, from, to uint64, now time.Time, cluster string) []byte {
 	at := now.UTC().Format(TimeLayout)
-	dst = fmt.Appendf(dst, `,"time":"%s","type":"REMOVED","id":"%s/%d-%d/%[1]s/REMOVED","stream":"%[2]s"`, at, Journal, s.From, s.To)
+	dst = fmt.Appendf(dst, `,"time":"%s","type":"%s","id":"%s/%d-%d/%[1]s/%[2]s","stream":"%[3]s"`, at, typ, Journal, from, to)
 	if cluster != "" {
 		dst = append(rawjson.AppendEscaped(append(dst, `,"cluster":"`...), cluster), '"')
 	}
-	return s.AppendEnd(fmt.Appendf(dst, `,"version":"v1","resource":"%s","kind":"Journal"`, Journal), reason, 0)
+	return fmt.Appendf(dst, `,"version":"v1","resource":"%s","kind":"Journal"`, Journal)
 }
 
 // AppendEnd appends what a REMOVED line ends with: why the lines are gone, which that are, and how many, 0 where that is not

@@ -187,7 +187,7 @@ func (m *merger) next(h *head) error {
 			return err
 		}
 	}
-	if l.SaysRemoved() {
+	if l.SaysRemoved() || l.SaysSealed() {
 		if _, err := m.out.Write(Renumbered(l, m.out.Next())); err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			} else if uid != "" && uid != cluster {
 				return nil, fmt.Errorf("%s and %s are journals of different clusters; query one at a time", sources[0].Name, source.Name)
 			}
-			if l.SaysRemoved() {
+			if l.SaysRemoved() || l.SaysSealed() {
 				continue
 			}
 			s, f := p.stream(l.Fields), factOf(l.Fields)

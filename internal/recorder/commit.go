@@ -31,7 +31,7 @@ func (w *writer) startCommit(ctx context.Context) {
 		now.release()
 		return
 	}
-	at := checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset, Begins: w.oldest}
+	at := checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset, Rotated: w.rotated}
 	if w.cfg.File != nil {
 		at.Stdout, at.File = true, *w.cfg.File
 	}

@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 	"kubejournal/internal/metrics"
 )
 
@@ -34,6 +35,7 @@ type fakeOutput struct {
 	// onVerify is why what was written does not stand there.
 	onVerify    func() error
 	onCommitted func(seq uint64)
+	onSeal      func(after uint64) *line.Seal
 
 	mu            sync.Mutex
 	written       []byte
@@ -98,6 +100,14 @@ func (o *fakeOutput) Extent() journal.Extent {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.extent
+}
+
+// Seal implements Output.
+func (o *fakeOutput) Seal(after uint64) *line.Seal {
+	if o.onSeal != nil {
+		return o.onSeal(after)
+	}
+	return nil
 }
 
 // Committed implements Output.

@@ -60,12 +60,13 @@ const (
 
 // Output is where lines go.
 type Output interface {
-	Write(p []byte) (int, error) // may write a part; the caller goes on with the rest
-	Sync() error                 // may run beside Write
-	Verify() error               // that what was written is there; may run beside Write
-	Mark() journal.Mark          // after all that was written
-	Committed(seq uint64)        // no line up to seq will be read back any more
-	Extent() journal.Extent      // how far back lines can be read; zero where they cannot
+	Write(p []byte) (int, error)  // may write a part; the caller goes on with the rest
+	Sync() error                  // may run beside Write
+	Verify() error                // that what was written is there; may run beside Write
+	Mark() journal.Mark           // after all that was written
+	Committed(seq uint64)         // no line up to seq will be read back any more
+	Extent() journal.Extent       // how far back lines can be read; zero where they cannot
+	Seal(after uint64) *line.Seal // of the oldest rotated file that begins after a line, see journal.File
 }
 
 // Checkpoint is where changes go.
@@ -91,7 +92,7 @@ type Config struct {
 	Interval time.Duration        // between commits; default 1s. SetCommits changes it
 	NoSync   bool                 // leave syncing the journal to the kernel. SetCommits changes it
 	Seq      uint64               // of the last line in the journal
-	Begins   uint64               // as in checkpoint.Mark
+	Rotated  checkpoint.Rotated   // as in checkpoint.Mark
 	Cluster  string               // name, for lines that are of no stream
 	File     *checkpoint.FileMark // is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
 	Coverage Coverage             // nil where the output is not a file
@@ -263,7 +264,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	defer r.tick.Stop()
 	done := make(chan error, 1)
 	w := writer{
-		Recorder: r, seq: r.cfg.Seq, oldest: r.cfg.Begins, pending: newPending(),
+		Recorder: r, seq: r.cfg.Seq, rotated: r.cfg.Rotated, pending: newPending(),
 		standby: standby{since: make(map[string]int64), ahead: make(map[string]int)},
 	}
 	go func() { done <- w.run(ctx) }()
@@ -336,7 +337,7 @@ func (f *fault) err() error {
 type writer struct {
 	*Recorder
 	seq       uint64
-	oldest    uint64 // as Begins in checkpoint.Mark
+	rotated   checkpoint.Rotated // as lines have said, committed or not
 	buf       []byte
 	group     []*Batch // whose lines are in buf
 	pending   pending
@@ -381,7 +382,7 @@ func (w *writer) run(ctx context.Context) error {
 			}
 			err = w.take(ctx, b)
 		case <-w.tick.C:
-			err = w.noteRemoved(ctx)
+			err = errors.Join(w.noteRemoved(ctx), w.noteSealed(ctx))
 			w.startCommit(ctx)
 		case err = <-w.committed:
 			err = w.endCommit(ctx, err)
@@ -444,11 +445,11 @@ func (w *writer) noteRemoved(ctx context.Context) error {
 	switch {
 	case e.FirstSeq == 0 || w.turn.follows():
 		return nil
-	case e.FirstSeq <= w.oldest || w.oldest == 0: // others have put files back, or what came before it may have gone to stdout
-		w.oldest = e.FirstSeq
+	case e.FirstSeq <= w.rotated.Begins || w.rotated.Begins == 0: // others have put files back, or what came before it may have gone to stdout
+		w.rotated.Begins = e.FirstSeq
 		return nil
 	}
-	gone := line.Span{From: w.oldest, To: e.FirstSeq - 1, ToTime: e.Oldest}
+	gone := line.Span{From: w.rotated.Begins, To: e.FirstSeq - 1, ToTime: e.Oldest}
 	now, b := time.Now(), new(Batch)
 	b.AddLine(gone.AppendFiles(nil, now, w.cfg.Cluster, cmp.Or(e.Limit, "unknown")), event.Removed, "", now, nil)
 	before := w.seq
@@ -456,7 +457,29 @@ func (w *writer) noteRemoved(ctx context.Context) error {
 		return err
 	}
 	if w.seq > before {
-		w.oldest = e.FirstSeq
+		w.rotated.Begins = e.FirstSeq
+	}
+	return nil
+}
+
+// noteSealed writes a line that says what the next rotated file has, where that is asked for.
+func (w *writer) noteSealed(ctx context.Context) error {
+	if w.turn.follows() {
+		return nil
+	}
+	next := w.out.Seal(w.rotated.Sealed)
+	if next == nil {
+		return nil
+	}
+	is := next.After(w.rotated.Chain)
+	now, b := time.Now(), new(Batch)
+	b.AddLine(is.Append(nil, now, w.cfg.Cluster), event.Sealed, "", now, nil)
+	before := w.seq
+	if err := w.take(ctx, b); err != nil {
+		return err
+	}
+	if w.seq > before {
+		w.rotated.Sealed, w.rotated.Chain = is.To, is.Chain
 	}
 	return nil
 }

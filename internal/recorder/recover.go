@@ -32,7 +32,8 @@ type Recovered struct {
 	Misplaced bool   // see journal.Tail
 	Resumed   uint64 // seq up to which an interrupted start had come, 0 for none
 	Stdout    uint64 // of the last commit where its lines went to stdout, else 0
-	Begins    uint64 // as in checkpoint.Mark
+
+	checkpoint.Rotated
 }
 
 // ClusterError means that the journal is about another cluster than the checkpoint.
@@ -214,11 +215,11 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		return err
 	}
 	h, at := &r.header, r.journal.Position()
-	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset, Begins: r.done.Mark.Begins}
+	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset, Rotated: r.done.Mark.Rotated}
 	r.done.Anchored, r.done.Hole = at.Anchored, at.Hole
 	r.done.Lines++
-	if h.Type == event.Removed {
-		r.removed(line)
+	if h.Type == event.Removed || h.Type == event.Sealed {
+		r.rotated(line)
 		return nil
 	}
 	state, ok := r.done.Streams[h.Stream]
@@ -257,14 +258,17 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	return r.save()
 }
 
-// removed takes note of files that are gone.
-func (r *recovery) removed(raw []byte) {
+// rotated takes note of files that are gone or sealed.
+func (r *recovery) rotated(raw []byte) {
 	var l line.Fields
 	if l.Parse(raw) != nil {
 		return // parse has seen to it
 	}
 	if gone, ok := l.Removed(); ok && gone.To < l.Seq {
 		r.done.Mark.Begins = max(r.done.Mark.Begins, gone.To+1)
+	}
+	if is, ok := l.Sealed(); ok {
+		r.done.Mark.Sealed, r.done.Mark.Chain = is.To, is.Chain
 	}
 }
 
@@ -310,8 +314,12 @@ func (r *recovery) finish() error {
 		found.Gone = found.Seq - min(found.Seq, max(last, r.from.FirstSeq-1))
 	}
 	end := r.journal.Mark()
-	found.Begins = max(r.mark.Begins, r.done.Mark.Begins)
-	r.batch.SetMark(checkpoint.Mark{Seq: found.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset, Begins: found.Begins})
+	found.Rotated = r.mark.Rotated
+	found.Begins = max(found.Begins, r.done.Mark.Begins)
+	if r.done.Mark.Sealed > 0 {
+		found.Sealed, found.Chain = r.done.Mark.Sealed, r.done.Mark.Chain
+	}
+	r.batch.SetMark(checkpoint.Mark{Seq: found.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset, Rotated: found.Rotated})
 	if err := r.store.Commit(r.batch); err != nil {
 		return err
 	}

@@ -10,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 )
 
 // A line says which files are gone: once, with the limit that removed them; and after a start too, where the checkpoint
@@ -25,7 +27,7 @@ func TestRemovedFiles(t *testing.T) {
 		"already said by then": {3, []string{"3 4 maxFiles"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, Config{Begins: tt.begins, Cluster: `prod"eu`})
+			g := newRig(t, Config{Rotated: checkpoint.Rotated{Begins: tt.begins}, Cluster: `prod"eu`})
 			g.store.unchecked = true
 			reaches := func(first uint64, limit string) {
 				g.out.mu.Lock()
@@ -72,6 +74,24 @@ func TestRemovedFiles(t *testing.T) {
 			<-g.done
 		})
 	}
+}
+
+// A SEALED line that no commit covers is read back, and moves no stream: the chain goes on from it.
+func TestRecoverSealed(t *testing.T) {
+	h := newHistory(t, 96, 8, 1)
+	is := line.Seal{From: 1, To: 95, Size: 4000}.After("before")
+	sealed := string(is.Append([]byte(`{"seq":104`), time.Unix(1e9, 0), ""))
+	j := openJournal(t, filepath.Join(t.TempDir(), "journal.jsonl"), append(h.journal[:h.ends[8]:h.ends[8]], sealed...))
+	store := tempStore(t)
+	mustCommit(t, store, h.batch(0, 4, true))
+	for range 2 {
+		if got, err := Recover(t.Context(), j, store); err != nil || got.Seq != 104 || got.Sealed != 95 || got.Chain != is.Chain {
+			t.Fatalf("Recover = %+v, %v", got, err)
+		}
+	}
+	want := h.after[8]
+	want.Mark.Seq, want.Mark.Offset, want.Mark.Sealed, want.Mark.Chain = 104, want.Mark.Offset+int64(len(sealed)), 95, is.Chain
+	same(t, "recovered", want, contentOf(t, store))
 }
 
 // A REMOVED line that no commit covers is read back, and moves no stream.

@@ -160,6 +160,8 @@ func lines(t *testing.T) []string {
 	span := journalline.Span{From: removed.Seq, To: removed.Seq + 8, FromTime: removed.Time, ToTime: removed.Time.Add(time.Second)}
 	all = append(all, span.AppendEnd(removed.AppendRemovedHead(nil), "maxTotalSize", 9)...)
 	all = span.AppendFiles(event.AppendSeq(all, 40), removed.Time, "prod", "maxAge")
+	seal := journalline.Seal{From: 1, To: 39, Size: 4000}.After("")
+	all = seal.Append(event.AppendSeq(all, 41), removed.Time, "prod")
 	return strings.Split(strings.TrimSuffix(string(all), "\n"), "\n")
 }
 

@@ -57,7 +57,7 @@ var (
 		{objectHeading, 16, 56, 0, appendObject, nil, nil},
 		{whoHeading, 10, 28, 0, appendFullWho, nil, nil},
 	}}
-	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC", "REMOVED": "REM"}
+	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC", "REMOVED": "REM", "SEALED": "SEAL"}
 )
 
 const (
@@ -235,7 +235,7 @@ func (p *Printer) appendTime(l *line.Fields, local time.Time) {
 }
 
 // colours are the terminal's codes for a line's type.
-var colours = map[string]string{"ADDED": "32", "MODIFIED": "33", "DELETED": "31", "GAP": "35", "SYNCED": "34", "REMOVED": "35"}
+var colours = map[string]string{"ADDED": "32", "MODIFIED": "33", "DELETED": "31", "GAP": "35", "SYNCED": "34", "REMOVED": "35", "SEALED": "34"}
 
 // appendType writes a line's type, in its colour, and the blanks behind it.
 func (p *Printer) appendType(t []byte) {

@@ -91,7 +91,7 @@ func TestParseType(t *testing.T) {
 	if got, err := ParseType("deleted"); err != nil || got != "DELETED" {
 		t.Errorf("deleted: %q, %v", got, err)
 	}
-	if _, err := ParseType("BOOKMARK"); err == nil || err.Error() != `"BOOKMARK" is not known; write ADDED, MODIFIED, DELETED, GAP, SYNCED or REMOVED` {
+	if _, err := ParseType("BOOKMARK"); err == nil || err.Error() != `"BOOKMARK" is not known; write ADDED, MODIFIED, DELETED, GAP, SYNCED, REMOVED or SEALED` {
 		t.Errorf("BOOKMARK: %v", err)
 	}
 }

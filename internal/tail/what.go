@@ -141,6 +141,11 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 		return appendCount(dst, l.Value(line.Count))
 	case "REMOVED":
 		return appendRemoved(dst, l)
+	case "SEALED":
+		if is, ok := l.Sealed(); ok {
+			dst = fmt.Appendf(dst, "lines %d to %d, sha256 %x", is.From, is.To, is.Sum)
+		}
+		return dst
 	}
 	start := len(dst)
 	part := func() {

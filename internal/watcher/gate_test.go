@@ -8,6 +8,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 	"kubejournal/test/faultdisk"
 )
 
@@ -297,6 +298,9 @@ func (g *gate) Streams() (map[string]checkpoint.Stream, error) { return g.store.
 
 // Extent implements recorder.Output.
 func (g *gate) Extent() journal.Extent { return g.file.Extent() }
+
+// Seal implements recorder.Output.
+func (g *gate) Seal(after uint64) *line.Seal { return g.file.Seal(after) }
 
 // Committed implements recorder.Output.
 func (g *gate) Committed(seq uint64) { g.file.Committed(seq) }

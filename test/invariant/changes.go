@@ -48,7 +48,7 @@ func (c *ChangesCheck) Look(lines []Line) {
 	}
 	for i := range lines {
 		l := &lines[i]
-		if l.Type == Removed {
+		if l.Type == Removed || l.Type == Sealed {
 			continue
 		}
 		s := c.streams[l.Stream]

@@ -47,8 +47,8 @@ func shape(f *faults, l *Line) {
 	need := []string{"seq", "time", "type", "stream", "id", "version", "resource", "kind", "resourceVersion"}
 	about := l.UID
 	switch l.Type {
-	case Removed:
-		removed(f, l)
+	case Removed, Sealed:
+		ofFiles(f, l)
 		return
 	case Added, Modified, Deleted:
 		need = append(need, "origin", "name", "uid")
@@ -94,9 +94,13 @@ func shape(f *faults, l *Line) {
 	}
 }
 
-// removed checks a line about files that are gone, which come before it.
-func removed(f *faults, l *Line) {
-	for _, name := range []string{"seq", "time", "id", "version", "kind", "reason", "removed"} {
+// ofFiles checks a line about files that are gone or sealed, which come before it.
+func ofFiles(f *faults, l *Line) {
+	need, is := []string{"seq", "time", "id", "version", "kind", "reason", "removed"}, l.Removed
+	if l.Type == Sealed {
+		need, is = []string{"seq", "time", "id", "version", "kind", "sealed"}, l.Sealed
+	}
+	for _, name := range need {
 		if _, ok := l.fields[name]; !ok {
 			f.at(l, "no %s", name)
 		}
@@ -104,10 +108,10 @@ func removed(f *faults, l *Line) {
 	if l.Stream != "journal" || l.Resource != l.Stream || l.Object != nil || l.UID != "" {
 		f.at(l, "it is not about the journal")
 	}
-	if l.Removed != nil && (l.Removed.From == 0 || l.Removed.To < l.Removed.From || l.Removed.To >= l.Seq) {
-		f.at(l, "it cannot be about lines %d to %d", l.Removed.From, l.Removed.To)
+	if is != nil && (is.From == 0 || is.To < is.From || is.To >= l.Seq) {
+		f.at(l, "it cannot be about lines %d to %d", is.From, is.To)
 	}
-	if !strings.HasPrefix(l.ID, "journal/") || !strings.HasSuffix(l.ID, "/"+Removed) {
+	if !strings.HasPrefix(l.ID, "journal/") || !strings.HasSuffix(l.ID, "/"+l.Type) {
 		f.at(l, "its id is none of such a line")
 	}
 }

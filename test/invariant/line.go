@@ -20,6 +20,7 @@ const (
 	Gap      = "GAP"
 	Synced   = "SYNCED"
 	Removed  = "REMOVED" // of whole files; a compacted file is not read by these checks
+	Sealed   = "SEALED"
 
 	FromSnapshot = "snapshot"
 	FromWatch    = "watch"
@@ -55,6 +56,7 @@ type Line struct {
 	FromResourceVersion string          `json:"fromResourceVersion"`
 	Count               *Count          `json:"count"`
 	Removed             *Range          `json:"removed"`
+	Sealed              *Range          `json:"sealed"`
 	Manager             string          `json:"manager"`
 	Subresource         string          `json:"subresource"`
 	WrittenAt           string          `json:"writtenAt"`
@@ -78,7 +80,7 @@ type Count struct {
 	Unchanged int `json:"unchanged"`
 }
 
-// Range is which lines a REMOVED line is about.
+// Range is which lines a REMOVED or SEALED line is about.
 type Range struct {
 	From uint64 `json:"fromSeq"`
 	To   uint64 `json:"toSeq"`

@@ -83,7 +83,7 @@ func Streams(lines []Line, interrupted bool) error {
 	streams := make(map[string]*stream)
 	for i := range lines {
 		l := &lines[i]
-		if l.Type == Removed {
+		if l.Type == Removed || l.Type == Sealed {
 			continue
 		}
 		s := streams[l.Stream]
