@@ -23,7 +23,7 @@ this is for files of versions before 0.2, and for indexes that were lost. A jour
 and takes longer.
 
 --verify writes nothing. It reads every file, and proves that no line is missing, that every file can be read, and that
-every index agrees with its file.
+every index agrees with its file, and compares each file with the SEALED line about it, where there is one.
 ` + journalHelp + `
 
 Exit status: 0; 2 for a usage or config fault; 1 if something could not be written or is not as it should be.`,
@@ -77,7 +77,7 @@ func indexJournal(cmd *cobra.Command, path string, verify bool) error {
 
 func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 	faults := 0
-	lines, err := j.Verify(cmd.Context(), func(fault string) {
+	is, err := j.Verify(cmd.Context(), func(fault string) {
 		faults++
 		fmt.Fprintln(cmd.OutOrStdout(), display.Line(fault))
 	})
@@ -91,6 +91,17 @@ func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %d faults\n", faults)
 		return statusError(exitFault)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d lines, none missing; every file can be read, and every index agrees\n", lines)
+	fmt.Fprintf(cmd.OutOrStdout(), "%d lines, none missing; every file can be read, and every index agrees%s\n", is.Lines, inWords(is))
 	return nil
+}
+
+// inWords says of how many files SEALED lines tell.
+func inWords(is query.Verified) (text string) {
+	if is.Sealed > 0 {
+		text = fmt.Sprintf("; %s as sealed", count(is.Sealed, "file is", "files are"))
+	}
+	if is.Compacted > 0 {
+		text += fmt.Sprintf("; lines were removed of %s since, which cannot be checked", count(is.Compacted, "sealed file", "sealed files"))
+	}
+	return text
 }

@@ -115,7 +115,7 @@ func newTailCommand() *cobra.Command {
 		})
 	flags.StringSliceVarP(&f.Filter.Namespaces, "namespace", "n", nil, "show objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "show objects of all namespaces, whatever -n says; the default")
-	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED, REMOVED; may be repeated",
+	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED, REMOVED, SEALED; may be repeated",
 		each(&f.Filter.Types, tail.ParseType))
 	complete(cmd, "type", index.Types)
 	addTime(cmd, &f.Filter.Since, "since", "show lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")

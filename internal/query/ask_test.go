@@ -381,8 +381,8 @@ func TestVerify(t *testing.T) {
 	path := small(t, "ADDED a/x u1 5", "MODIFIED a/x u1 6", "--", "MODIFIED a/x u1 7", "--", "MODIFIED a/x u1 8", "--", "DELETED a/x u1 9")
 	verify := func() (faults []string) {
 		n, err := openSmall(t, path).Verify(t.Context(), func(fault string) { faults = append(faults, strings.ReplaceAll(fault, filepath.Dir(path)+"/", "")) })
-		if err != nil || n == 0 {
-			t.Fatalf("%d lines, %v", n, err)
+		if err != nil || n.Lines == 0 {
+			t.Fatalf("%d lines, %v", n.Lines, err)
 		}
 		return faults
 	}

@@ -117,14 +117,14 @@ func TestTorn(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			var faults []string
-			lines, err := j.Verify(t.Context(), func(fault string) {
+			is, err := j.Verify(t.Context(), func(fault string) {
 				if !strings.HasSuffix(fault, " has no index") {
 					faults = append(faults, fault)
 				}
 			})
 			all := strings.Join(faults, "\n")
-			if err != nil || lines != len(c.want) || (all != "") != (c.faults != "") || !strings.Contains(all, c.faults) {
-				t.Errorf("%s: verify has %d lines, %q, %v", name, lines, faults, err)
+			if err != nil || is.Lines != len(c.want) || (all != "") != (c.faults != "") || !strings.Contains(all, c.faults) {
+				t.Errorf("%s: verify has %d lines, %q, %v", name, is.Lines, faults, err)
 			}
 			if c.faults == "" && notices != nil {
 				t.Errorf("%s: %q", name, notices)

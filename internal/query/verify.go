@@ -75,10 +75,18 @@ func (s *segment) hasIndex() bool {
 	return in.Close() == nil && err == nil
 }
 
-// Verify reads every file and compares it with its index. It calls fn with each fault, a sentence without its full stop, and
-// returns how many lines there are.
-func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (lines int, err error) {
+// Verified is what Verify has read.
+type Verified struct {
+	Lines     int
+	Sealed    int // files that are as they were when a SEALED line was written about them
+	Compacted int // files of which lines were removed since
+}
+
+// Verify reads every file and compares it with its index, and with what SEALED lines say of it. It calls fn with each fault, a
+// sentence without its full stop.
+func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (is Verified, err error) {
 	var base []*index.Index
+	var about seals
 	complete := true // no line was removed of the segments until now
 	for _, s := range j.unread {
 		fn(cannotRead(&s))
@@ -87,19 +95,23 @@ func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (lines int,
 		complete = complete && s.UpTo == 0
 		x, err := j.verify(ctx, s, base, complete, fn)
 		if err != nil {
-			return lines, err
+			return is, err
 		}
 		if x == nil {
 			base = nil
 			continue
 		}
+		if err := about.collect(j, s, x, fn); err != nil {
+			return is, err
+		}
 		if n := len(base); n > 0 && base[n-1].Next != x.FirstSeq {
 			fn(missing(base[n-1].Next, x.FirstSeq, s.Path))
 		}
-		lines += x.Lines
+		is.Lines += x.Lines
 		base = follow(base, x)
 	}
-	return lines, nil
+	is.Sealed, is.Compacted, err = about.check(ctx, j, fn)
+	return is, err
 }
 
 // verify reads a segment and returns its index, made now; nil where it cannot be read. Where the segments before are not complete

@@ -417,14 +417,14 @@ func (w *world) answers() error {
 	}
 	defer j.Close()
 	ctx := context.Background()
-	n, err := j.Verify(ctx, fault)
+	is, err := j.Verify(ctx, fault)
 	errs = append(errs, err)
 	ends, err := j.Ends(ctx) // a line about files that are gone may have come since
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	oldest := ends[0].Begin.Seq
-	for seq := oldest; seq <= uint64(len(w.lines)); seq += 1 + uint64(n)/10 {
+	for seq := oldest; seq <= uint64(len(w.lines)); seq += 1 + uint64(is.Lines)/10 {
 		st, err := j.State(ctx, &query.Selection{}, query.Moment{Seq: seq})
 		if err != nil {
 			errs = append(errs, err)

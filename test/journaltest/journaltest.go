@@ -3,6 +3,7 @@
 package journaltest
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/test/invariant"
 )
 
 // Journal is a journal that is being written.
@@ -37,7 +39,9 @@ type Journal struct {
 	coverage *coverage.File
 	mark     journal.Mark
 	seq, rv  uint64
-	rotated  int // files with an index
+	rotated  int    // files with an index
+	sealed   uint64 // seq of the last line in a sealed file
+	chain    string // of the last SEALED line
 	streams  map[string]*Stream
 }
 
@@ -165,6 +169,29 @@ func (j *Journal) Compact(bytes int64) {
 		<-time.After(time.Millisecond)
 	}
 	j.file.SetLimits(journal.Options{MaxSize: 1 << 40, Compress: true})
+}
+
+// Seal writes a SEALED line about each rotated file that has none, as docs/line.md says it.
+func (j *Journal) Seal() {
+	j.t.Helper()
+	paths, err := invariant.JournalFiles(j.Path)
+	j.check(err)
+	for _, path := range paths[:len(paths)-1] {
+		content, err := invariant.ReadFile(path)
+		j.check(err)
+		lines, err := invariant.Parse(path, 1, content)
+		j.check(err)
+		from, to := lines[0].Seq, lines[len(lines)-1].Seq
+		if from <= j.sealed {
+			continue
+		}
+		sum := fmt.Sprintf("%x", sha256.Sum256(content))
+		j.chain = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %d %d %d %s\n", j.chain, from, to, len(content), sum)))
+		j.write(fmt.Appendf(nil, `,"time":"%s","type":"SEALED","id":"journal/%d-%d/%[1]s/SEALED","stream":"journal","version":"v1","resource":"journal",`+
+			`"kind":"Journal","sealed":{"fromSeq":%[2]d,"toSeq":%d,"bytes":%d,"sha256":"%s","chain":"%s"}}`+"\n",
+			j.Now.UTC().Format("2006-01-02T15:04:05.000000000Z"), from, to, len(content), sum, j.chain))
+		j.sealed = to
+	}
 }
 
 // write appends one line.

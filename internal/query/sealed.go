@@ -1,0 +1,116 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"kubejournal/internal/disk"
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+)
+
+// sealed is a SEALED line.
+type sealed struct {
+	line.Seal
+	seq uint64 // of the line
+}
+
+// seals collects what a journal says of its own files.
+type seals struct {
+	all     []sealed    // in their order
+	removed []line.Span // lines of files that are gone
+}
+
+// collect reads the lines of a segment that are about files.
+func (a *seals) collect(j *Journal, s *segment, x *index.Index, fn func(string)) error {
+	if s.x == nil {
+		s.x = x
+		defer func() { s.x, j.reader.of = nil, nil }()
+	}
+	for at := range x.Lines {
+		l, err := x.Line(at)
+		if err != nil {
+			return err
+		}
+		if l.Type != index.Sealed && l.Type != index.Removed {
+			continue
+		}
+		f, err := j.reader.read(s, l.Seq, l.Offset)
+		if err != nil {
+			return err
+		}
+		if gone, ok := f.Removed(); ok && f.Is(line.Stream, line.Journal) {
+			a.removed = append(a.removed, gone)
+		} else if l.Type == index.Sealed {
+			is, ok := f.Sealed()
+			if !ok {
+				fn(fmt.Sprintf("line %d does not say what it seals", l.Seq))
+				continue
+			}
+			a.all = append(a.all, sealed{is, l.Seq})
+		}
+	}
+	return nil
+}
+
+// check compares the rotated files with what SEALED lines say of them. It returns how many files are as they were sealed, and of
+// how many lines were removed since, so that it cannot be told.
+func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, compacted int, err error) {
+	files := make(map[uint64]*segment)
+	upTo := uint64(0) // lines are in compacted files
+	for _, s := range j.segments {
+		if files[s.FirstSeq] == nil && !s.Active {
+			files[s.FirstSeq] = s
+		}
+		upTo = max(upTo, s.UpTo)
+	}
+	known := make(map[uint64]bool)
+	for i, is := range a.all {
+		if i > 0 && is.After(a.all[i-1].Chain).Chain != is.Chain {
+			fn(fmt.Sprintf("line %d does not continue the chain of line %d: a SEALED line was changed, or is missing", is.seq, a.all[i-1].seq))
+		}
+		known[is.From] = true
+		s := files[is.From]
+		switch {
+		case is.From <= upTo && (s == nil || s.UpTo > 0):
+			compacted++
+		case s == nil:
+			a.missing(j, &is, fn)
+		default:
+			now, err := s.Seal(ctx, disk.OS)
+			switch {
+			case ctx.Err() != nil:
+				return same, compacted, ctx.Err()
+			case errors.Is(err, fs.ErrNotExist):
+				return same, compacted, err // it was removed meanwhile
+			case err != nil:
+				continue // Verify has said that it cannot be read
+			case now.Size != is.Size || now.Sum != is.Sum:
+				fn(fmt.Sprintf("%s is not the file that line %d has sealed: that had %d bytes with the SHA-256 %x, this has %d with %x",
+					s.Path, is.seq, is.Size, is.Sum, now.Size, now.Sum))
+			default:
+				same++
+			}
+		}
+	}
+	if n := len(a.all); n > 0 {
+		for _, s := range j.segments {
+			if s.FirstSeq >= a.all[0].From && s.FirstSeq < a.all[n-1].From && !s.Active && s.UpTo == 0 && !known[s.FirstSeq] {
+				fn(fmt.Sprintf("%s is sealed by no line, and later files are", s.Path))
+			}
+		}
+	}
+	return same, compacted, nil
+}
+
+// missing says that a file is not there that was sealed, unless a line says that it was removed.
+func (a *seals) missing(j *Journal, is *sealed, fn func(string)) {
+	for _, gone := range a.removed {
+		if gone.From <= is.From && is.To <= gone.To {
+			return
+		}
+	}
+	fn(fmt.Sprintf("no file begins with line %d, as the file did that line %d has sealed, and no REMOVED line says that it is gone", is.From, is.seq))
+}
