@@ -183,7 +183,6 @@ func theStory(t *testing.T, path string) {
 // 3 then. Who deletes or binds is in no answer, and says nothing about a manager.
 func TestUnknownWriters(t *testing.T) {
 	clearEnv(t)
-	inUTC(t)
 	t.Setenv("PAGER", "")
 	for name, tt := range map[string]struct {
 		writers []string
@@ -242,13 +241,6 @@ func confirmNow(t *testing.T, j *journaltest.Journal, path string, streams ...*j
 			t.Fatalf("%d streams of %d are covered up to now", confirmed, len(streams))
 		}
 	}
-}
-
-// inUTC makes UTC the local time zone.
-func inUTC(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = local })
 }
 
 // onTerminal runs the program with stdout on a terminal of 100 columns.
@@ -348,7 +340,6 @@ func theLoss(t *testing.T, path string) {
 // TestAnswers asks the questions of testdata/ask and testdata/loss, and wants their answers: on a terminal, or into a pipe.
 func TestAnswers(t *testing.T) {
 	clearEnv(t)
-	inUTC(t)
 	for name, value := range map[string]string{"PAGER": "", "NO_COLOR": "1", "TERM": "xterm", "KUBECTL_EXTERNAL_DIFF": ""} {
 		t.Setenv(name, value)
 	}
@@ -433,7 +424,6 @@ func answerOf(t *testing.T, question string, journals []string) string {
 // TestPaged pages what goes to a terminal, and nothing else; JSON is not paged, nor is anything where nobody is at the terminal.
 func TestPaged(t *testing.T) {
 	clearEnv(t)
-	inUTC(t)
 	t.Setenv("PAGER", "sed 's/^/PAGED /'")
 	t.Setenv("KUBECTL_EXTERNAL_DIFF", "")
 	t.Setenv("TERM", "xterm")
@@ -478,7 +468,6 @@ func TestPaged(t *testing.T) {
 // TestExternalDiff lets the user's program show what differs: it gets two folders with a file for each object.
 func TestExternalDiff(t *testing.T) {
 	clearEnv(t)
-	inUTC(t)
 	t.Chdir(t.TempDir())
 	theStory(t, "journal.jsonl")
 	diff := []string{"diff", "-n", "shop", "--since", "2026-11-20T14:01:00Z", "--until", "2026-11-20T14:09:00Z", "--journal", "journal.jsonl"}

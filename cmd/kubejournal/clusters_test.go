@@ -149,7 +149,6 @@ func theFleet(t *testing.T) []string {
 // TestClusters asks two clusters together.
 func TestClusters(t *testing.T) {
 	clearEnv(t)
-	inUTC(t)
 	for name, value := range map[string]string{"PAGER": "", "NO_COLOR": "1", "TERM": "xterm", "KUBECTL_EXTERNAL_DIFF": ""} {
 		t.Setenv(name, value)
 	}

@@ -15,7 +15,6 @@ import (
 // TestIndex damages a journal of three files, verifies it, writes its indexes again and asks it.
 func TestIndex(t *testing.T) {
 	clearEnv(t)
-	inUTC(t)
 	t.Chdir(t.TempDir())
 	theStory(t, "journal.jsonl")
 	whole := map[string]string{}

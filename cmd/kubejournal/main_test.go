@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -19,8 +20,12 @@ import (
 // soon is how long a condition may take to come true on a machine under load.
 const soon = time.Minute
 
-// TestMain lets the scripts run this very program as kubejournal.
+// TestMain lets the scripts run this very program as kubejournal. Tests have UTC as local time; it is set once, since connections
+// of earlier tests may still ask for the time.
 func TestMain(m *testing.M) {
+	if strings.HasSuffix(os.Args[0], ".test") {
+		time.Local = time.UTC
+	}
 	testscript.Main(m, map[string]func(){"kubejournal": main})
 }
 

@@ -137,7 +137,6 @@ func (d *aDay) question(r *rand.Rand, begin time.Time) []string {
 // A day without an outage leaves no question in doubt, and one with an outage few.
 func TestShareOfDoubts(t *testing.T) {
 	clearEnv(t)
-	inUTC(t)
 	t.Setenv("PAGER", "")
 	const outage = 10 * time.Minute
 	for _, tt := range []struct {

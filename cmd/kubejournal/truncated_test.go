@@ -12,7 +12,6 @@ import (
 // An annotation that makes lines too long hides no change of a rule, and nothing that is cut passes for a value.
 func TestTruncatedAnswers(t *testing.T) {
 	clearEnv(t)
-	inUTC(t)
 	t.Setenv("PAGER", "")
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	j := journaltest.New(t, path, time.Now().Add(-time.Minute))

@@ -43,10 +43,10 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 	}
 	for i := range max(0, len(all)-1) { // the last one is active, or not followed by another
 		s, next := &all[i], all[i+1].FirstSeq
-		if s.FirstSeq <= *after {
+		if s.FirstSeq <= *after || next == s.FirstSeq { // a copy that others have made has the same lines
 			continue
 		}
-		if next <= s.FirstSeq || j.isHeld(s) {
+		if next < s.FirstSeq || j.isHeld(s) {
 			return
 		}
 		is, err := s.Seal(t.ctx, j.disk)

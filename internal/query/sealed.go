@@ -73,26 +73,29 @@ func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, c
 		}
 		known[is.From] = true
 		s := files[is.From]
-		switch {
-		case is.From <= upTo && (s == nil || s.UpTo > 0):
-			compacted++
-		case s == nil:
-			a.missing(j, &is, fn)
-		default:
-			now, err := s.Seal(ctx, disk.OS)
-			switch {
-			case ctx.Err() != nil:
-				return same, compacted, ctx.Err()
-			case errors.Is(err, fs.ErrNotExist):
-				return same, compacted, err // it was removed meanwhile
-			case err != nil:
-				continue // Verify has said that it cannot be read
-			case now.Size != is.Size || now.Sum != is.Sum:
-				fn(fmt.Sprintf("%s is not the file that line %d has sealed: that had %d bytes with the SHA-256 %x, this has %d with %x",
-					s.Path, is.seq, is.Size, is.Sum, now.Size, now.Sum))
-			default:
-				same++
+		if s == nil {
+			if is.From <= upTo {
+				compacted++
+			} else {
+				a.missing(&is, fn)
 			}
+			continue
+		}
+		now, err := s.Seal(ctx, disk.OS)
+		switch {
+		case ctx.Err() != nil:
+			return same, compacted, ctx.Err()
+		case errors.Is(err, fs.ErrNotExist):
+			return same, compacted, err // it was removed meanwhile
+		case err != nil:
+			continue // Verify has said that it cannot be read
+		case now.Size == is.Size && now.Sum == is.Sum:
+			same++
+		case s.UpTo > 0:
+			compacted++
+		default:
+			fn(fmt.Sprintf("%s is not the file that line %d has sealed: that had %d bytes with the SHA-256 %x, this has %d with %x",
+				s.Path, is.seq, is.Size, is.Sum, now.Size, now.Sum))
 		}
 	}
 	if n := len(a.all); n > 0 {
@@ -106,7 +109,7 @@ func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, c
 }
 
 // missing says that a file is not there that was sealed, unless a line says that it was removed.
-func (a *seals) missing(j *Journal, is *sealed, fn func(string)) {
+func (a *seals) missing(is *sealed, fn func(string)) {
 	for _, gone := range a.removed {
 		if gone.From <= is.From && is.To <= gone.To {
 			return

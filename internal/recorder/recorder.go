@@ -382,7 +382,9 @@ func (w *writer) run(ctx context.Context) error {
 			}
 			err = w.take(ctx, b)
 		case <-w.tick.C:
-			err = errors.Join(w.noteRemoved(ctx), w.noteSealed(ctx))
+			if err = w.noteRemoved(ctx); err == nil {
+				err = w.noteSealed(ctx)
+			}
 			w.startCommit(ctx)
 		case err = <-w.committed:
 			err = w.endCommit(ctx, err)
