@@ -96,8 +96,11 @@ func TestSealed(t *testing.T) {
 				}
 				c.change(t, dir, files)
 			}
-			indexes, err := filepath.Glob(filepath.Join(dir, "*.idx"))
+			indexes, err := filepath.Glob(filepath.Join(dir, "*.index"))
 			fatal(t, err)
+			if len(indexes) == 0 {
+				t.Fatal("there are no indexes")
+			}
 			for _, index := range indexes {
 				fatal(t, os.Remove(index))
 			}
