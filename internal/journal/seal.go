@@ -36,7 +36,7 @@ func (j *File) Seal(after uint64) *line.Seal {
 // findSeal reads the file that is to be sealed next. all are the segments of the journal, the oldest first.
 func (t *tidier) findSeal(j *File, all []Segment) {
 	t.mu.Lock()
-	after, seal := t.sealed, t.seal
+	after, seal, committed := t.sealed, t.seal, t.committed
 	t.mu.Unlock()
 	if after == nil || !j.options.Load().Seal || seal != nil && seal.From > *after {
 		return
@@ -46,7 +46,7 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 		if s.FirstSeq <= *after || next == s.FirstSeq { // a copy that others have made has the same lines
 			continue
 		}
-		if next < s.FirstSeq || j.isHeld(s) {
+		if next < s.FirstSeq || next > committed+1 {
 			return
 		}
 		is, err := s.Seal(t.ctx, j.disk)
@@ -62,18 +62,6 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 		t.mu.Unlock()
 		return
 	}
-}
-
-// isHeld reports whether not all lines of a rotated file are committed.
-func (j *File) isHeld(s *Segment) bool {
-	j.tidy.mu.Lock()
-	defer j.tidy.mu.Unlock()
-	for _, last := range j.tidy.held {
-		if last >= s.FirstSeq {
-			return true
-		}
-	}
-	return false
 }
 
 // Seal reads the segment, and returns what is in it but for its last line's seq.

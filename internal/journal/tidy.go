@@ -42,11 +42,12 @@ type tidier struct {
 	limit  string           // by which a file was removed last; owned by the goroutine
 	usages map[string]usage // of rotated files, by their plain names; owned by the goroutine
 
-	mu     sync.Mutex
-	held   map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
-	err    error             // of the last pass; guarded by mu
-	sealed *uint64           // up to where files are sealed; nil until Seal has said so; guarded by mu
-	seal   *line.Seal        // of the next file; nil if it is not known; guarded by mu
+	mu        sync.Mutex
+	held      map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
+	err       error             // of the last pass; guarded by mu
+	committed uint64            // seq up to which lines are; guarded by mu
+	sealed    *uint64           // up to where files are sealed; nil until Seal has said so; guarded by mu
+	seal      *line.Seal        // of the next file; nil if it is not known; guarded by mu
 }
 
 func (t *tidier) start(j *File) {
@@ -67,6 +68,7 @@ func (j *File) Committed(seq uint64) {
 	t := &j.tidy
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.committed = seq
 	before := len(t.held)
 	maps.DeleteFunc(t.held, func(_ string, last uint64) bool { return last <= seq })
 	if !t.ready.Swap(seq > 0) || len(t.held) < before {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"kubejournal/internal/disk"
 	"kubejournal/internal/index"
@@ -59,12 +60,13 @@ func (a *seals) collect(j *Journal, s *segment, x *index.Index, fn func(string))
 // how many lines were removed since, so that it cannot be told.
 func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, compacted int, err error) {
 	files := make(map[uint64]*segment)
-	upTo := uint64(0) // lines are in compacted files
 	for _, s := range j.segments {
 		if files[s.FirstSeq] == nil && !s.Active {
 			files[s.FirstSeq] = s
 		}
-		upTo = max(upTo, s.UpTo)
+	}
+	joined := func(seq uint64) bool { // with the file before, when lines of both were removed
+		return slices.ContainsFunc(j.segments, func(s *segment) bool { return s.UpTo > 0 && s.FirstSeq <= seq && seq <= s.UpTo })
 	}
 	known := make(map[uint64]bool)
 	for i, is := range a.all {
@@ -74,7 +76,7 @@ func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, c
 		known[is.From] = true
 		s := files[is.From]
 		if s == nil {
-			if is.From <= upTo {
+			if joined(is.From) {
 				compacted++
 			} else {
 				a.missing(&is, fn)

@@ -319,6 +319,9 @@ func (r *recovery) finish() error {
 	if r.done.Mark.Sealed > 0 {
 		found.Sealed, found.Chain = r.done.Mark.Sealed, r.done.Mark.Chain
 	}
+	if end.FirstSeq > 0 { // else lines were lost, and this file was sealed before it ended
+		found.Sealed = min(found.Sealed, end.FirstSeq-1)
+	}
 	r.batch.SetMark(checkpoint.Mark{Seq: found.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset, Rotated: found.Rotated})
 	if err := r.store.Commit(r.batch); err != nil {
 		return err

@@ -92,6 +92,16 @@ func TestRecoverSealed(t *testing.T) {
 	want := h.after[8]
 	want.Mark.Seq, want.Mark.Offset, want.Mark.Sealed, want.Mark.Chain = 104, want.Mark.Offset+int64(len(sealed)), 95, is.Chain
 	same(t, "recovered", want, contentOf(t, store))
+
+	// An older copy of the journal was put back: the file that was sealed then is active again, and will be sealed again.
+	mark := want.Mark
+	mark.Sealed = 103
+	b := checkpoint.NewBatch()
+	b.SetMark(mark)
+	mustCommit(t, store, b)
+	if got, err := Recover(t.Context(), j, store); err != nil || got.Sealed != 95 {
+		t.Errorf("Recover = %+v, %v; the file begins with %d", got, err, mark.FirstSeq)
+	}
 }
 
 // A REMOVED line that no commit covers is read back, and moves no stream.
