@@ -399,7 +399,7 @@ func (d *Daemon) recover(ctx context.Context) error {
 	if !ok {
 		mark, err := d.store.Mark()
 		last := mark.LastFile()
-		d.recording.Seq, d.recording.File = mark.Seq, &last
+		d.recording.Seq, d.recording.File, d.recording.Rotated = mark.Seq, &last, mark.Rotated
 		return err
 	}
 	d.startup.set(func() string {

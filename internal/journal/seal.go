@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -23,6 +24,9 @@ func (j *File) Seal(after uint64) *line.Seal {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.seal != nil && t.seal.To < j.Extent().FirstSeq {
+		t.seal = nil // it was removed
+	}
 	if t.seal != nil && t.seal.From > after {
 		return t.seal
 	}
@@ -33,7 +37,12 @@ func (j *File) Seal(after uint64) *line.Seal {
 	return nil
 }
 
-// findSeal reads the file that is to be sealed next. all are the segments of the journal, the oldest first.
+// sealTries is how often the next file is looked at before it is believed that one before it is gone, or passed over because
+// it cannot be read.
+const sealTries = 3
+
+// findSeal reads the file that is to be sealed next. all are the segments of the journal, the oldest first: a file that was
+// renamed meanwhile may be missing.
 func (t *tidier) findSeal(j *File, all []Segment) {
 	t.mu.Lock()
 	after, seal, committed := t.sealed, t.seal, t.committed
@@ -41,30 +50,40 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 	if after == nil || !j.options.Load().Seal || seal != nil && seal.From > *after {
 		return
 	}
-	for i := range max(0, len(all)-1) { // the last one is active, or not followed by another
-		s, next := &all[i], all[i+1].FirstSeq
-		if s.FirstSeq <= *after || next == s.FirstSeq { // a copy that others have made has the same lines
+	again := func(s *Segment) bool { // whether it is too early to go on
+		if t.tries[s.FirstSeq]++; t.tries[s.FirstSeq] >= sealTries {
+			return false
+		}
+		t.wakeUp()
+		return true
+	}
+	for i := range all {
+		s := &all[i]
+		if s.FirstSeq <= *after {
 			continue
 		}
-		if next < s.FirstSeq || next > committed+1 {
+		// The last one is active, or not followed by another. What has the same first line is a copy that others make.
+		if i+1 == len(all) || s.Active || all[i+1].Active && all[i+1].FirstSeq == s.FirstSeq || s.FirstSeq != *after+1 && again(s) {
 			return
 		}
 		is, err := s.Seal(t.ctx, j.disk)
-		if err != nil {
-			if t.ctx.Err() == nil {
-				j.log.Warn("a rotated journal file cannot be read to be sealed; it is tried again", zap.String("path", s.Path), zap.Error(err))
-			}
+		switch {
+		case t.ctx.Err() != nil || err == nil && is.To > committed:
+			return
+		case err == nil:
+			clear(t.tries)
+			t.mu.Lock()
+			t.seal = &is
+			t.mu.Unlock()
+			return
+		case again(s):
 			return
 		}
-		is.To = next - 1
-		t.mu.Lock()
-		t.seal = &is
-		t.mu.Unlock()
-		return
+		j.log.Warn("a rotated journal file cannot be read and is not sealed", zap.String("path", s.Path), zap.Error(err))
 	}
 }
 
-// Seal reads the segment, and returns what is in it but for its last line's seq.
+// Seal reads the segment, and returns what is to be said of it but for the chain.
 func (s *Segment) Seal(ctx context.Context, d disk.FS) (is line.Seal, err error) {
 	f, err := s.open(d)
 	if err != nil {
@@ -77,11 +96,36 @@ func (s *Segment) Seal(ctx context.Context, d disk.FS) (is line.Seal, err error)
 			return is, fmt.Errorf("%s: %w", s.Path, err)
 		}
 	}
-	sum := sha256.New()
+	sum, last := sha256.New(), new(lastLine)
 	is.From = s.FirstSeq
-	if is.Size, err = io.CopyBuffer(sum, in, make([]byte, copyBuffer)); err != nil {
+	if is.Size, err = io.CopyBuffer(io.MultiWriter(sum, last), in, make([]byte, copyBuffer)); err != nil {
 		return is, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	if is.To, _ = lineSeq(last.head); is.To < is.From {
+		return is, fmt.Errorf("%s: its last line is none: %w", s.Path, ErrDamaged)
 	}
 	sum.Sum(is.Sum[:0])
 	return is, nil
+}
+
+// lastLine keeps what the last line begins with of all that is written to it.
+type lastLine struct {
+	head  []byte
+	ended bool // what is written next begins a line
+}
+
+func (l *lastLine) Write(p []byte) (int, error) {
+	const enough = 64 // bytes for a seq
+	n := len(p)
+	if l.ended && n > 0 {
+		l.head, l.ended = l.head[:0], false
+	}
+	if n > 0 && p[n-1] == '\n' {
+		p, l.ended = p[:n-1], true
+	}
+	if at := bytes.LastIndexByte(p, '\n'); at >= 0 {
+		l.head, p = l.head[:0], p[at+1:]
+	}
+	l.head = append(l.head, p[:min(len(p), max(0, enough-len(l.head)))]...)
+	return n, nil
 }

@@ -41,6 +41,7 @@ type tidier struct {
 	bare   map[string]bool  // rotated files of which no index can be made; owned by the goroutine
 	limit  string           // by which a file was removed last; owned by the goroutine
 	usages map[string]usage // of rotated files, by their plain names; owned by the goroutine
+	tries  map[uint64]int   // of findSeal, by the files' first lines; owned by the goroutine
 
 	mu        sync.Mutex
 	held      map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
@@ -53,6 +54,7 @@ type tidier struct {
 func (t *tidier) start(j *File) {
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.wake, t.held, t.bare = make(chan struct{}, 1), make(map[string]uint64), make(map[string]bool)
+	t.tries = make(map[uint64]int)
 	t.running.Go(func() { t.run(j) })
 }
 

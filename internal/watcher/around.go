@@ -209,27 +209,48 @@ func (d *detour) passes(items int64, key string, left int64) bool {
 	return true
 }
 
-// find returns the hole at start, where a page of one object fails.
-func (d *detour) find(ctx context.Context) (hole, error) {
+// find returns the hole at start, where a page of one object fails: of those that it finds the smallest, since there may be
+// others that cannot be read, and objects between them that can.
+func (d *detour) find(ctx context.Context) (best hole, err error) {
+	take := func(h hole, err error) (enough bool, _ error) {
+		if h.next != "" && (best.next == "" || h.next < best.next) {
+			best = h
+		}
+		return best.next != "" && best.count <= 1, err // 0: the server has not said how many
+	}
+	namespace, _, in := strings.Cut(d.start, "/")
+	elsewhere, prefixes := false, []string{""} // the next object that can be read is in another namespace
+	if in {
+		if elsewhere, _, err = d.failsAt(ctx, namespace+"/"+kubeclient.LastKey); err != nil {
+			return best, err
+		}
+		if prefixes = []string{namespace + "/"}; elsewhere {
+			prefixes = append(prefixes, "")
+		}
+	}
 	for _, known := range d.s.unreadable {
-		if known.key < d.start {
-			continue
-		}
-		if h, err := d.try(ctx, known.key); h.next != "" || err != nil {
-			return h, err
-		}
-		break
-	}
-	if d.searches < maxSearch {
-		if h, err := d.search(ctx); h.next != "" || err != nil {
-			return h, err
+		if known.key >= d.start {
+			enough, err := take(d.try(ctx, known.key))
+			if err != nil || enough && (!in || elsewhere || strings.HasPrefix(known.key, namespace+"/")) {
+				return best, err
+			}
+			break
 		}
 	}
-	// The rest of its namespace, or else of the list.
-	if namespace, _, in := strings.Cut(d.start, "/"); in {
-		return hole{from: d.start, next: namespace + "0"}, nil // the byte behind the slash
+	for _, prefix := range prefixes {
+		if d.searches < maxSearch {
+			if enough, err := take(d.search(ctx, prefix)); err != nil || enough {
+				return best, err
+			}
+		}
 	}
-	return hole{from: d.start}, nil
+	if best.next == "" { // the rest of its namespace, or else of the list
+		best.from = d.start
+		if in {
+			best.next = namespace + "0" // the byte after the slash
+		}
+	}
+	return best, nil
 }
 
 // try returns the hole at start if it ends with the object that has the key; else the zero hole.
@@ -253,16 +274,8 @@ func (d *detour) try(ctx context.Context, key string) (hole, error) {
 const letters = "-./0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 
 // search finds the key of the last of the objects from start on that cannot be read, which is mostly one, letter by letter:
-// a page of one object fails as long as it begins at or before that key. The zero hole is none found.
-func (d *detour) search(ctx context.Context) (hole, error) {
-	known := ""
-	if namespace, _, in := strings.Cut(d.start, "/"); in {
-		if fails, _, err := d.failsAt(ctx, namespace+"/"+kubeclient.LastKey); err != nil {
-			return hole{}, err
-		} else if !fails {
-			known = namespace + "/"
-		}
-	}
+// a page of one object fails as long as it begins at or before that key. Its beginning is known. The zero hole is none found.
+func (d *detour) search(ctx context.Context, known string) (hole, error) {
 	for d.searches < maxSearch {
 		// The key begins with known. At n, what follows is the end of it for 0, else a letter up to the nth.
 		upTo := func(n int) string {

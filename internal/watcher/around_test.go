@@ -121,3 +121,45 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 }
+
+// An object that the server cannot read hides nothing that is between it and one that was found before.
+func TestSeveralUnreadable(t *testing.T) {
+	for name, c := range map[string]struct{ bad, later, between []string }{
+		"before it": {bad: []string{"z/bad"}, later: []string{"p/bad"}, between: []string{"p/c", "q/new", "y/a"}},
+		"after it":  {bad: []string{"p/bad"}, later: []string{"z/bad"}, between: []string{"p/c", "q/new", "y/a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
+				w.srv.AddResource(widget("v1"))
+				put := func(all []string) {
+					for _, o := range all {
+						namespace, name, _ := strings.Cut(o, "/")
+						w.putIn(widgets, namespace, name, nil)
+					}
+				}
+				put([]string{"default/first", "zz/last"})
+				w.srv.SetHabit(widgets, &kubefake.Habit{Unreadable: "bad"})
+				put(c.bad)
+				w.start()
+				w.awaitFor(aroundWaits, "it says why", func() bool { return w.state("widgets.example.com").Reason == unreadable })
+				put(c.later)
+				put(c.between)
+				told := func(o string) bool {
+					return slices.ContainsFunc(w.lines(), func(l invariant.Line) bool { return l.Type == "ADDED" && l.Namespace+"/"+l.Name == o })
+				}
+				for _, o := range c.between {
+					w.awaitFor(aroundWaits, "a line about "+o, func() bool { return told(o) })
+				}
+				for _, o := range slices.Concat(c.bad, c.later) {
+					if named := w.state("widgets.example.com").Unreadable; told(o) || !strings.Contains(named, o) {
+						t.Errorf("%s: a line: %t; named are %s", o, told(o), named)
+					}
+				}
+				w.srv.SetHabit(widgets, nil)
+				w.interrupted = true
+				w.awaitFor(aroundWaits, "it watches", w.watching)
+				w.check()
+			})
+		})
+	}
+}
