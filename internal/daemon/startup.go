@@ -116,7 +116,8 @@ func (d *Daemon) openOutput(context.Context) error {
 // journalOptions is the part of a config that concerns the journal's files.
 func journalOptions(o config.Output) journal.Options {
 	return journal.Options{
-		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, MinAge: o.MinAge, MaxTotalSize: o.MaxTotalSize, Compress: o.Compress, Seal: o.Seal,
+		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, MinAge: o.MinAge, MaxTotalSize: o.MaxTotalSize,
+		Compress: o.Compress, Seal: o.Seal,
 	}
 }
 

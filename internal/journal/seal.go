@@ -62,8 +62,14 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 		if s.FirstSeq <= *after {
 			continue
 		}
-		// The last one is active, or not followed by another. What has the same first line is a copy that others make.
-		if i+1 == len(all) || s.Active || all[i+1].Active && all[i+1].FirstSeq == s.FirstSeq || s.FirstSeq != *after+1 && again(s) {
+		if i+1 == len(all) || s.Active {
+			return
+		}
+		// A copy that somebody made of the active file is not a rotated one.
+		if next := &all[i+1]; next.Active && next.FirstSeq == s.FirstSeq {
+			return
+		}
+		if s.FirstSeq != *after+1 && again(s) {
 			return
 		}
 		is, err := s.Seal(t.ctx, j.disk)

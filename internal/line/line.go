@@ -212,7 +212,7 @@ func (s Span) AppendFiles(dst []byte, now time.Time, cluster, reason string) []b
 	return s.AppendEnd(appendJournal(dst, "REMOVED", s.From, s.To, now, cluster), reason, 0)
 }
 
-// appendJournal appends what a line about files of the journal has behind its seq and term, up to its kind.
+// appendJournal appends the members from time to kind of a line about the journal's files; seq and term come before them.
 func appendJournal(dst []byte, typ string, from, to uint64, now time.Time, cluster string) []byte {
 	at := now.UTC().Format(TimeLayout)
 	dst = fmt.Appendf(dst, `,"time":"%s","type":"%s","id":"%s/%d-%d/%[1]s/%[2]s","stream":"%[3]s"`, at, typ, Journal, from, to)

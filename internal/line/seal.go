@@ -50,8 +50,9 @@ func (l *Fields) Sealed() (s Seal, ok bool) {
 	return s, errors.Join(errs[:]...) == nil && s.From <= s.To
 }
 
-// Append appends a SEALED line, behind its seq and term.
+// Append appends the rest of a SEALED line, after its seq and term.
 func (s Seal) Append(dst []byte, now time.Time, cluster string) []byte {
 	dst = appendJournal(dst, "SEALED", s.From, s.To, now, cluster)
-	return fmt.Appendf(dst, `,"sealed":{"fromSeq":%d,"toSeq":%d,"bytes":%d,"sha256":"%x","chain":"%s"}}`+"\n", s.From, s.To, s.Size, s.Sum, s.Chain)
+	return fmt.Appendf(dst, `,"sealed":{"fromSeq":%d,"toSeq":%d,"bytes":%d,"sha256":"%x","chain":"%s"}}`+"\n",
+		s.From, s.To, s.Size, s.Sum, s.Chain)
 }

@@ -66,7 +66,9 @@ func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, c
 		}
 	}
 	joined := func(seq uint64) bool { // with the file before, when lines of both were removed
-		return slices.ContainsFunc(j.segments, func(s *segment) bool { return s.UpTo > 0 && s.FirstSeq <= seq && seq <= s.UpTo })
+		return slices.ContainsFunc(j.segments, func(s *segment) bool {
+			return s.UpTo > 0 && s.FirstSeq <= seq && seq <= s.UpTo
+		})
 	}
 	known := make(map[uint64]bool)
 	for i, is := range a.all {
@@ -74,7 +76,8 @@ func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, c
 			continue // it was written again by a replica whose turn came back
 		}
 		if i > 0 && is.After(a.all[i-1].Chain).Chain != is.Chain {
-			fn(fmt.Sprintf("line %d does not continue the chain of line %d: a SEALED line was changed, or is missing", is.seq, a.all[i-1].seq))
+			fn(fmt.Sprintf("line %d does not continue the chain of line %d: a SEALED line was changed, or is missing",
+				is.seq, a.all[i-1].seq))
 		}
 		known[is.From] = true
 		s := files[is.From]
@@ -105,7 +108,8 @@ func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, c
 	}
 	if n := len(a.all); n > 0 {
 		for _, s := range j.segments {
-			if s.FirstSeq >= a.all[0].From && s.FirstSeq < a.all[n-1].From && !s.Active && s.UpTo == 0 && !known[s.FirstSeq] {
+			between := a.all[0].From <= s.FirstSeq && s.FirstSeq < a.all[n-1].From
+			if between && !s.Active && s.UpTo == 0 && !known[s.FirstSeq] {
 				fn(fmt.Sprintf("%s is sealed by no line, and later files are", s.Path))
 			}
 		}
@@ -120,5 +124,6 @@ func (a *seals) missing(is *sealed, fn func(string)) {
 			return
 		}
 	}
-	fn(fmt.Sprintf("no file begins with line %d, as the file did that line %d has sealed, and no REMOVED line says that it is gone", is.From, is.seq))
+	fn(fmt.Sprintf("no file begins with line %d, as the file did that line %d has sealed, and no REMOVED line says that it is gone",
+		is.From, is.seq))
 }

@@ -447,7 +447,8 @@ func (w *writer) noteRemoved(ctx context.Context) error {
 	switch {
 	case e.FirstSeq == 0 || w.turn.follows():
 		return nil
-	case e.FirstSeq <= w.rotated.Begins || w.rotated.Begins == 0: // others have put files back, or what came before it may have gone to stdout
+	case e.FirstSeq <= w.rotated.Begins || w.rotated.Begins == 0:
+		// Others have put files back, or what came before it may have gone to stdout.
 		w.rotated.Begins = e.FirstSeq
 		return nil
 	}

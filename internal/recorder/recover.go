@@ -258,7 +258,7 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	return r.save()
 }
 
-// rotated takes note of files that are gone or sealed.
+// rotated reads what a REMOVED or SEALED line says of the journal's files.
 func (r *recovery) rotated(raw []byte) {
 	var l line.Fields
 	if l.Parse(raw) != nil {

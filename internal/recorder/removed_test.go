@@ -85,15 +85,17 @@ func TestRecoverSealed(t *testing.T) {
 	store := tempStore(t)
 	mustCommit(t, store, h.batch(0, 4, true))
 	for range 2 {
-		if got, err := Recover(t.Context(), j, store); err != nil || got.Seq != 104 || got.Sealed != 95 || got.Chain != is.Chain {
+		got, err := Recover(t.Context(), j, store)
+		if err != nil || got.Seq != 104 || got.Sealed != 95 || got.Chain != is.Chain {
 			t.Fatalf("Recover = %+v, %v", got, err)
 		}
 	}
 	want := h.after[8]
-	want.Mark.Seq, want.Mark.Offset, want.Mark.Sealed, want.Mark.Chain = 104, want.Mark.Offset+int64(len(sealed)), 95, is.Chain
+	want.Mark.Seq, want.Mark.Offset = 104, want.Mark.Offset+int64(len(sealed))
+	want.Mark.Sealed, want.Mark.Chain = 95, is.Chain
 	same(t, "recovered", want, contentOf(t, store))
 
-	// An older copy of the journal was put back: the file that was sealed then is active again, and will be sealed again.
+	// After an older copy of the journal is restored, a file that had been sealed is active again. It must be sealed once more.
 	mark := want.Mark
 	mark.Sealed = 103
 	b := checkpoint.NewBatch()
