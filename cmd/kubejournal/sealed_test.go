@@ -53,6 +53,21 @@ func TestSealed(t *testing.T) {
 		"no line about one": {func(t *testing.T, dir string, files []string) {
 			unseal(t, filepath.Join(dir, "journal.jsonl"))
 		}, "is sealed by no line, and later files are"},
+		"sealed again by a replica whose turn came back": {func(t *testing.T, dir string, _ []string) {
+			active := filepath.Join(dir, "journal.jsonl")
+			content, err := os.ReadFile(active)
+			fatal(t, err)
+			lines, err := invariant.Parse(active, 1, content)
+			fatal(t, err)
+			last := lines[len(lines)-1].Seq
+			text := strings.TrimSuffix(string(content), "\n")
+			text = text[strings.LastIndex(text, "\n")+1:]
+			again := strings.Replace(text, fmt.Sprintf(`"seq":%d,`, last), fmt.Sprintf(`"seq":%d,`, last+1), 1)
+			if again == text || !strings.Contains(text, `"type":"SEALED"`) {
+				t.Fatalf("the last line is %s", text)
+			}
+			fatal(t, os.WriteFile(active, fmt.Appendf(content, "%s\n", again), 0o600))
+		}, good},
 		"compacted by the daemon": {nil, "lines were removed of"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,6 +41,7 @@ type hole struct {
 	from, next string // the keys that are in it: from <= key < next; up to the end where next is ""
 	key        string // of the last object in it; "" where that was not found out
 	count      int64  // of its objects; 0 where the server does not say
+	left       int64  // objects after it; -1 where the server does not say
 }
 
 func (h *hole) has(key string) bool { return h.from <= key && (h.next == "" || key < h.next) }
@@ -51,13 +52,16 @@ func (h *hole) String() string {
 	switch {
 	case h.key != "" && h.count > 1:
 		return fmt.Sprintf("%s and %d before it", h.key, h.count-1)
+	case h.key != "" && h.count == 0:
+		return h.key + " and perhaps others before it"
 	case h.key != "":
 		return h.key
 	case end == "":
 		end = "the end"
 	}
 	from := strings.TrimRight(h.from, kubeclient.FirstKey)
-	return fmt.Sprintf("from %s to %s", cmp.Or(from, "the beginning"), strings.TrimRight(end, kubeclient.LastKey+kubeclient.FirstKey))
+	end = strings.TrimRight(end, kubeclient.LastKey+kubeclient.FirstKey)
+	return fmt.Sprintf("from %s to %s", cmp.Or(from, "the beginning"), end)
 }
 
 // unreadableError says that a list was read but for its holes.
@@ -90,9 +94,11 @@ func nameHoles(holes []hole) string {
 }
 
 const (
-	maxAround = 600             // requests of a list more than its pages; what is left then is one hole
-	maxSearch = 200             // of these, to find out the names of objects
-	aroundGap = 3 * time.Second // for each of them the next list waits so long, up to maxListRest
+	maxAround   = 600             // requests of a list more than its pages; what is left then is one hole
+	maxSearch   = 200             // of these, to find out the names of objects
+	maxKnown    = 16              // known objects, and
+	maxExplored = 60              // places between names, that may end a hole
+	aroundGap   = 3 * time.Second // for each of them the next list waits so long, up to maxListRest
 
 	unreadableRest = time.Minute      // at least, between two lists with holes
 	blindAfter     = time.Minute      // for how long no watch must be had, before its server is asked for a reason
@@ -119,8 +125,9 @@ type detour struct {
 	left     int64  // objects from start on, as the server has said; 0 where it has not
 	passed   int64  // the largest page that did not fail since one did
 	holes    []hole
-	requests int // more than the pages of a list without holes
-	searches int // of these
+	hole     hole // that is looked for
+	requests int  // more than the pages of a list without holes
+	searches int  // of these
 	cause    error
 }
 
@@ -151,11 +158,11 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 			return false, failed
 		}
 		d.version = at
-		fails, left, err := d.failsAt(ctx, d.start)
+		fails, left, err := d.ask(ctx, d.start)
 		if err != nil {
 			return false, err
 		}
-		if d.left = left; fails {
+		if d.left = max(0, left); fails {
 			d.asked = 1
 		}
 	}
@@ -172,15 +179,16 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 		d.asked = max(1, d.suspect/2)
 		return false, nil
 	}
-	switch fails, _, err := d.failsAt(ctx, d.start); {
-	case err != nil:
-		return false, err
-	case !fails: // an accident
-		d.suspect, d.asked = 0, d.limit
-		return false, nil
+	fails, _, err := d.ask(ctx, d.start)
+	var h hole
+	if fails {
+		if h, err = d.find(ctx); err != nil {
+			return false, err
+		}
+		fails, _, err = d.ask(ctx, d.start)
 	}
-	h, err := d.find(ctx)
-	if err != nil {
+	if err != nil || !fails { // an accident, if it passes in the meantime
+		d.suspect, d.asked = 0, d.limit
 		return false, err
 	}
 	d.holes = append(d.holes, h)
@@ -209,97 +217,111 @@ func (d *detour) passes(items int64, key string, left int64) bool {
 	return true
 }
 
-// find returns the hole at start, where a page of one object fails: of those that it finds the smallest, since there may be
-// others that cannot be read, and objects between them that can.
-func (d *detour) find(ctx context.Context) (best hole, err error) {
-	take := func(h hole, err error) (enough bool, _ error) {
-		if h.next != "" && (best.next == "" || h.next < best.next) {
-			best = h
-		}
-		return best.next != "" && best.count <= 1, err // 0: the server has not said how many
+// find looks for the hole at start, where a page of one object fails. It ends before the first object that can be read,
+// as far as that is found: where several cannot, that a page fails says nothing of what is between them.
+func (d *detour) find(ctx context.Context) (hole, error) {
+	h := &d.hole
+	*h = hole{from: d.start}
+	if err := d.bound(ctx); err != nil {
+		return *h, err
 	}
-	namespace, _, in := strings.Cut(d.start, "/")
-	elsewhere, prefixes := false, []string{""} // the next object that can be read is in another namespace
-	if in {
-		if elsewhere, _, err = d.failsAt(ctx, namespace+"/"+kubeclient.LastKey); err != nil {
-			return best, err
+	for {
+		key, err := d.name(ctx)
+		if h.key = key; err != nil || key == "" {
+			return *h, err
 		}
-		if prefixes = []string{namespace + "/"}; elsewhere {
-			prefixes = append(prefixes, "")
+		if d.left > 0 && h.left >= 0 {
+			h.count = d.left - h.left
+		}
+		if h.count == 1 {
+			return *h, nil
+		}
+		if closer, err := d.explore(ctx); err != nil || !closer {
+			return *h, err
 		}
 	}
+}
+
+// bound ends the hole before the first known object that can be read, or with the namespace.
+func (d *detour) bound(ctx context.Context) error {
+	var at []string
+	first := func() {
+		slices.Sort(at)
+		at = at[:min(len(at), maxKnown)]
+	}
+	err := d.s.store.Range(d.s.spec.Name, func(k event.Known) error {
+		if key := d.s.key(k.Namespace, k.Name); key > d.start {
+			if at = append(at, key); len(at) > 10*maxKnown {
+				first()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	first()
 	for _, known := range d.s.unreadable {
-		if known.key >= d.start {
-			enough, err := take(d.try(ctx, known.key))
-			if err != nil || enough && (!in || elsewhere || strings.HasPrefix(known.key, namespace+"/")) {
-				return best, err
-			}
-			break
-		}
+		at = append(at, known.key+kubeclient.FirstKey)
 	}
-	for _, prefix := range prefixes {
-		if d.searches < maxSearch {
-			if enough, err := take(d.search(ctx, prefix)); err != nil || enough {
-				return best, err
-			}
-		}
+	slices.Sort(at)
+	if namespace, _, in := strings.Cut(d.start, "/"); in {
+		at = append(at, namespace+"0") // the byte after the slash
 	}
-	if best.next == "" { // the rest of its namespace, or else of the list
-		best.from = d.start
-		if in {
-			best.next = namespace + "0" // the byte after the slash
-		}
-	}
-	return best, nil
+	_, err = d.firstRead(ctx, at)
+	return err
 }
 
-// try returns the hole at start if it ends with the object that has the key; else the zero hole.
-func (d *detour) try(ctx context.Context, key string) (hole, error) {
-	next := key + kubeclient.FirstKey
-	fails, left, err := d.failsAt(ctx, next)
-	if fails || err != nil {
-		return hole{}, err
+// name returns the key of the last object of the hole, "" where that is not found.
+func (d *detour) name(ctx context.Context) (string, error) {
+	for _, known := range d.s.unreadable {
+		if known.key+kubeclient.FirstKey != d.hole.next {
+			continue
+		}
+		if fails, err := d.failsAt(ctx, known.key); fails || err != nil {
+			return known.key, err
+		}
 	}
-	h := hole{from: d.start, next: next}
-	if d.left > left {
-		h.count = d.left - left
-	}
-	if fails, _, err = d.failsAt(ctx, key); fails {
-		h.key = key
-	}
-	return h, err
+	return d.search(ctx)
 }
 
-// letters are those of names, in the order of keys.
-const letters = "-./0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+// letters are those of names, in the order of keys, and nameLetters those of most.
+const (
+	letters     = "-./0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+	nameLetters = "-./0123456789abcdefghijklmnopqrstuvwxyz"
+)
 
-// search finds the key of the last of the objects from start on that cannot be read, which is mostly one, letter by letter:
-// a page of one object fails as long as it begins at or before that key. Its beginning is known. The zero hole is none found.
-func (d *detour) search(ctx context.Context, known string) (hole, error) {
+// branch is a key that begins with a prefix and a letter. No key has a slash in any place but one, and servers refuse it.
+func branch(prefix, letter string) string {
+	if letter == "/" && (prefix == "" || strings.Contains(prefix, "/")) {
+		letter = "."
+	}
+	return prefix + letter
+}
+
+// search finds, letter by letter, the key of an object in the hole that cannot be read, and after which one can: a page
+// of one object that begins at that key fails, and one that begins after it does not. The hole then ends there.
+func (d *detour) search(ctx context.Context) (key string, err error) {
 	for d.searches < maxSearch {
-		// The key begins with known. At n, what follows is the end of it for 0, else a letter up to the nth.
+		// The key begins with what is known of it. At n, what follows is the end of it for 0, else a letter up to the nth.
 		upTo := func(n int) string {
 			if n == 0 {
-				return known + kubeclient.FirstKey
+				return key + kubeclient.FirstKey
 			}
-			letter := letters[n-1 : n]
-			if letter == "/" && (known == "" || strings.Contains(known, "/")) {
-				letter = "." // no key has a slash there, and servers refuse it
-			}
-			return known + letter + kubeclient.LastKey
+			return branch(key, letters[n-1:n]) + kubeclient.LastKey
 		}
 		low, high := 0, len(letters)+1
-		if known == "" || strings.HasSuffix(known, "/") {
+		if key == "" || strings.HasSuffix(key, "/") {
 			low = 1 // no name is empty
 		}
 		for low < high {
 			middle := (low + high) / 2
-			fails, _, err := d.failsAt(ctx, upTo(middle))
+			fails, err := d.failsAt(ctx, upTo(middle))
 			switch {
 			case isBadRequest(err):
-				return hole{}, nil // of what is no key
+				return "", nil // of what is no key
 			case err != nil:
-				return hole{}, err
+				return "", err
 			case fails:
 				low = middle + 1
 			default:
@@ -308,28 +330,83 @@ func (d *detour) search(ctx context.Context, known string) (hole, error) {
 		}
 		switch {
 		case low > len(letters):
-			return hole{}, nil // a letter that is not among these
+			return "", nil // a letter that is not among these
 		case low == 0:
-			return d.try(ctx, known)
+			if fails, err := d.failsAt(ctx, key); !fails || err != nil {
+				return "", err
+			}
+			return key, nil
 		}
-		known += letters[low-1 : low]
+		key += letters[low-1 : low]
 	}
-	return hole{}, nil
+	return "", nil
 }
 
-// failsAt reports whether a page of one object fails that begins at a key, and else how many objects the server says that
-// there are from there on.
-func (d *detour) failsAt(ctx context.Context, key string) (fails bool, left int64, err error) {
-	if key < d.start {
-		return true, 0, nil // what is between can be read, and says nothing
+// explore looks for an object that can be read before the last one of the hole, where names branch off from that one's
+// or from that of the object before the hole. Each call tries the shortest of these places and some of the others.
+func (d *detour) explore(ctx context.Context) (closer bool, err error) {
+	var at []string
+	for _, key := range []string{d.hole.key, strings.TrimSuffix(d.start, kubeclient.FirstKey)} {
+		for i := range len(key) {
+			for n := range len(nameLetters) {
+				at = append(at, branch(key[:i], nameLetters[n:n+1]))
+			}
+		}
 	}
+	slices.SortFunc(at, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	at = slices.DeleteFunc(slices.Compact(at), func(key string) bool { return key <= d.start || key >= d.hole.key })
+	always := at[:min(len(at), maxExplored/2)]
+	if at = at[len(always):]; len(at) > 0 {
+		from := d.s.explored % len(at)
+		at = slices.Concat(at[from:], at[:from])[:min(len(at), maxExplored/2)]
+		d.s.explored += len(at)
+	}
+	return d.firstRead(ctx, slices.Concat(always, at))
+}
+
+// firstRead ends the hole at the first of the keys from which on a page of one object does not fail.
+func (d *detour) firstRead(ctx context.Context, keys []string) (found bool, err error) {
+	for _, key := range keys {
+		if d.searches >= maxSearch {
+			break
+		}
+		if fails, err := d.failsAt(ctx, key); err != nil && !isBadRequest(err) {
+			return false, err
+		} else if !fails && err == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// failsAt reports whether a page of one object fails that begins at a key. The hole ends where one does not.
+func (d *detour) failsAt(ctx context.Context, key string) (bool, error) {
+	switch {
+	case key <= d.start:
+		return true, nil
+	case d.hole.next != "" && key >= d.hole.next:
+		return false, nil
+	}
+	fails, left, err := d.ask(ctx, key)
+	if !fails && err == nil {
+		d.hole.next, d.hole.left = key, left
+	}
+	return fails, err
+}
+
+// ask reads a page of one object that begins at a key. It reports whether that fails, and else how many objects there are
+// from there on; -1 where the server does not say.
+func (d *detour) ask(ctx context.Context, key string) (fails bool, left int64, err error) {
 	d.requests++
 	d.searches++
 	meta, items, err := d.s.peek(ctx, d.version, key)
-	if err != nil && mayBlameObject(err) {
-		return true, 0, nil
+	switch {
+	case err != nil && mayBlameObject(err):
+		return true, -1, nil
+	case err != nil || meta.Continue != "" && meta.RemainingItems == 0:
+		return false, -1, err
 	}
-	return false, items + meta.RemainingItems, err
+	return false, items + meta.RemainingItems, nil
 }
 
 // peek reads a page of one object that begins at a key, and counts the objects of it.
@@ -383,6 +460,7 @@ func (r *relist) finishAround(ctx context.Context, rv string) error {
 		return err
 	}
 	s.unreadable = slices.DeleteFunc(slices.Clone(r.holes), func(h hole) bool { return h.key == "" })
+	s.seen = true
 	s.lists.at, s.lists.version, s.lists.took = time.Now(), "", time.Since(r.began)
 	s.lists.around = min(max(unreadableRest, time.Duration(r.detoured)*aroundGap), maxListRest)
 	err := &unreadableError{holes: r.holes, cause: r.cause.Error()}
@@ -425,13 +503,16 @@ func (s *Stream) checkBlind(ctx context.Context, err error) error {
 // listFails returns why a list fails that an object is to blame for; nil where that is not so.
 func (s *Stream) listFails(ctx context.Context) error {
 	narrow := s.client.MetadataOnly()
+	failed := 0 // in a row: an answer may fail for any reason once
 	for o := (v1.ListOptions{Limit: pageSize}); ; {
 		page, err := narrow.List(ctx, s.spec.Target, o)
 		if err == nil {
 			for err == nil {
 				_, err = page.Next()
 			}
-			o.Continue = page.Meta().Continue
+			if errors.Is(err, io.EOF) {
+				o.Continue, failed = page.Meta().Continue, 0
+			}
 			page.Close()
 		}
 		switch {
@@ -440,9 +521,11 @@ func (s *Stream) listFails(ctx context.Context) error {
 		case errors.Is(err, io.EOF) || !mayBlameObject(err):
 			return nil
 		}
-		if _, unreached := s.reaches(ctx, kubeclient.Latest); unreached == nil {
+		if _, unreached := s.reaches(ctx, kubeclient.Latest); unreached != nil {
+			return nil
+		}
+		if failed++; failed == 2 {
 			return err
 		}
-		return nil
 	}
 }

@@ -48,7 +48,9 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 		return nil, err
 	}
 	if r.gap == "" && s.state.Open == nil {
-		r.origin = event.FromSnapshot
+		if r.origin = event.FromSnapshot; s.seen {
+			r.origin = event.FromRelist
+		}
 		return r, nil
 	}
 	r.gap = cmp.Or(r.gap, event.RelistInterrupted)
@@ -69,7 +71,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	r := &relist{
 		s: s, began: time.Now(), origin: event.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(), batch: s.producer.Batch(),
 	}
-	if s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil {
+	if s.spec.SkipInitial && !s.seen && s.state.ResourceVersion == "" && s.state.Open == nil {
 		// What others have written is in this replica's journal only if it is written again.
 		reason := s.state.PendingGap
 		r.skip = reason != event.CheckpointLost && reason != event.PositionAheadOfServer || s.rec.Published(s.spec.Name).Over == nil
@@ -202,7 +204,11 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 			return err
 		}
 	}
-	line, err := r.s.encoder.add(r.batch, event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
+	origin := r.origin
+	if d.typ == event.Modified { // since an attempt before this one, where no list was complete yet
+		origin = event.FromRelist
+	}
+	line, err := r.s.encoder.add(r.batch, event.Line{Type: d.typ, Origin: origin, Received: received}, o, r.skip)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,9 @@ type Stream struct {
 	blind    blind
 	attempts
 
+	seen       bool   // all that can be read, at least once: what differs from then on is no first sight
 	unreadable []hole // that the last list has found, with their keys
+	explored   int    // places where detour has looked for an object between some that cannot be read
 
 	unselected bool // the server has sent objects of other shards: it does not know the selector, or not for this resource
 
