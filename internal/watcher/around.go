@@ -521,11 +521,12 @@ func (s *Stream) listFails(ctx context.Context) error {
 		case errors.Is(err, io.EOF) || !mayBlameObject(err):
 			return nil
 		}
-		if _, unreached := s.reaches(ctx, kubeclient.Latest); unreached != nil {
-			return nil
+		if failed++; failed < 2 {
+			continue
 		}
-		if failed++; failed == 2 {
+		if _, unreached := s.reaches(ctx, kubeclient.Latest); unreached == nil {
 			return err
 		}
+		return nil
 	}
 }

@@ -279,3 +279,23 @@ func TestListFailsOnce(t *testing.T) {
 		w.tell(0, "ADDED snapshot a", "SYNCED +1 ~0 -0 =0", "ADDED watch b")
 	})
 }
+
+// What differs from what an attempt at the first list has told is no object's first sight: any number of writes may lie between.
+func TestFirstListGoesOn(t *testing.T) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+		for i := range 4 {
+			w.put(configMaps, fmt.Sprint("a", i))
+		}
+		off := w.pageFault(2, http.StatusServiceUnavailable)
+		w.start()
+		w.await("a page is told", func() bool { return len(w.lines()) == 2 })
+		w.put(configMaps, "a0")
+		w.put(configMaps, "a0")
+		off()
+		w.await("it watches", w.watching)
+		w.interrupted = true
+		w.check()
+		w.tell(0, "ADDED snapshot a0", "ADDED snapshot a1", "MODIFIED relist a0", "ADDED snapshot a2", "ADDED snapshot a3",
+			"SYNCED +2 ~1 -0 =1")
+	})
+}
