@@ -262,7 +262,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 		return nil
 	}
 	if !h.All {
-		if string(v.Text(line.Origin)) == "snapshot" && !h.One {
+		if firstSight(v) && !h.One {
 			h.hidden[display.FirstSight]++
 			return nil
 		}
@@ -316,8 +316,11 @@ func (h *history) isBy(v *query.Version) bool {
 
 // mayBeBy reports whether the manager that is asked for may have written a version of which no writer is known.
 func (h *history) mayBeBy(v *query.Version) bool {
-	return len(v.Text(line.Manager)) == 0 && string(v.Text(line.Origin)) != "snapshot" || string(v.Text(line.Type)) == "DELETED"
+	return len(v.Text(line.Manager)) == 0 && !firstSight(v) || string(v.Text(line.Type)) == "DELETED"
 }
+
+// firstSight reports whether a version is what was there at first. What has changed since an attempt at a first list is not.
+func firstSight(v *query.Version) bool { return v.Snapshot() && string(v.Text(line.Type)) == "ADDED" }
 
 // countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no
 // managedFields, as docs/line.md says: of these, it is not known of any.

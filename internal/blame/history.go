@@ -217,6 +217,8 @@ func (h *History) whole(l *line.Fields) ([]byte, error) {
 // another.
 func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 	relist, confirmed := string(l.Text(line.Origin)) == "relist", h.gaps[string(l.Text(line.Stream))]
+	// A first list that was begun more than once, or that could not be completed, has MODIFIED lines too.
+	between := string(l.Text(line.Type)) == "ADDED" || l.Snapshot()
 	w := *exact
 	w.Manager, w.Subresource = "", ""
 	switch {
@@ -231,7 +233,7 @@ func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 		if w.Origin, w.After = Gap, h.last.point(); confirmed.After(w.After.Time) {
 			w.After.Time = confirmed
 		}
-	case h.missed.Seq != 0, string(l.Text(line.Type)) == "ADDED":
+	case h.missed.Seq != 0, between:
 		w.Origin, w.After = Between, h.last.point()
 	default:
 		return exact

@@ -187,7 +187,9 @@ type interval struct {
 }
 
 // end returns up to when the interval claims to reach.
-func (i *interval) end() int64 { return i.to + int64(i.pulse)*int64(time.Second) }
+func (i *interval) end() int64 {
+	return i.to + min(int64(i.pulse)*int64(time.Second), math.MaxInt64-max(i.to, 0)) // files are anybody's
+}
 
 // pulseTo moves the end, in whole seconds from to.
 func (i *interval) pulseTo(end int64) {

@@ -213,10 +213,10 @@ func TestUnreadableSkipped(t *testing.T) {
 		must(t, err)
 		w.acknowledged(widgets, "DELETED", gone)
 		w.awaitFor(aroundWaits, "what happened is told", func() bool { return len(w.lines()) == 3 })
-		w.tell(0, "ADDED relist b", "MODIFIED relist c", "DELETED relist d")
+		w.tell(0, "ADDED snapshot b", "MODIFIED snapshot c", "DELETED relist d")
 		w.srv.SetHabit(widgets, nil)
 		w.awaitFor(aroundWaits, "it watches", w.watching)
-		w.tell(3, "ADDED relist bad", "SYNCED +1 ~0 -0 =3")
+		w.tell(3, "ADDED snapshot bad", "SYNCED +1 ~0 -0 =3")
 	})
 }
 
@@ -277,25 +277,5 @@ func TestListFailsOnce(t *testing.T) {
 		w.awaitFor(aroundWaits, "it watches", w.watching)
 		w.check()
 		w.tell(0, "ADDED snapshot a", "SYNCED +1 ~0 -0 =0", "ADDED watch b")
-	})
-}
-
-// What differs from what an attempt at the first list has told is no object's first sight: any number of writes may lie between.
-func TestFirstListGoesOn(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
-		for i := range 4 {
-			w.put(configMaps, fmt.Sprint("a", i))
-		}
-		off := w.pageFault(2, http.StatusServiceUnavailable)
-		w.start()
-		w.await("a page is told", func() bool { return len(w.lines()) == 2 })
-		w.put(configMaps, "a0")
-		w.put(configMaps, "a0")
-		off()
-		w.await("it watches", w.watching)
-		w.interrupted = true
-		w.check()
-		w.tell(0, "ADDED snapshot a0", "ADDED snapshot a1", "MODIFIED relist a0", "ADDED snapshot a2", "ADDED snapshot a3",
-			"SYNCED +2 ~1 -0 =1")
 	})
 }

@@ -48,9 +48,7 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 		return nil, err
 	}
 	if r.gap == "" && s.state.Open == nil {
-		if r.origin = event.FromSnapshot; s.seen {
-			r.origin = event.FromRelist
-		}
+		r.origin = event.FromSnapshot
 		return r, nil
 	}
 	r.gap = cmp.Or(r.gap, event.RelistInterrupted)
@@ -204,11 +202,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 			return err
 		}
 	}
-	origin := r.origin
-	if d.typ == event.Modified { // since an attempt before this one, where no list was complete yet
-		origin = event.FromRelist
-	}
-	line, err := r.s.encoder.add(r.batch, event.Line{Type: d.typ, Origin: origin, Received: received}, o, r.skip)
+	line, err := r.s.encoder.add(r.batch, event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
 	if err != nil {
 		return err
 	}
