@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/daemon"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/daemon"
 	"kubejournal/internal/schema"
 )
 

@@ -13,10 +13,10 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/daemon"
 	"kubejournal/internal/display"
 	"kubejournal/internal/logging"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/daemon"
 	"kubejournal/internal/tail"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"kubejournal/internal/access"
 	"kubejournal/internal/config"
-	"kubejournal/internal/daemon"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/display"
+	"kubejournal/internal/record/daemon"
 )
 
 func newValidateCommand() *cobra.Command {

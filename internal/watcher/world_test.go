@@ -26,7 +26,6 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	process "kubejournal/internal/daemon"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
@@ -34,6 +33,7 @@ import (
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
+	process "kubejournal/internal/record/daemon"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
