@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode"
 
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )
 

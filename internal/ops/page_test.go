@@ -17,8 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
 )

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 )
 
 // The recent past is known in steps, for ten minutes, in half a kilobyte for each stream.

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )
 

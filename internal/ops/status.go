@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )

@@ -16,7 +16,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )

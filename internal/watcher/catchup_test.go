@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )
 

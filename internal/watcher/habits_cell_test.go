@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 )
 
 // A token is replaced, and the daemon told to look before the old one is revoked:

@@ -19,7 +19,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )

@@ -11,7 +11,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/test/faultdisk"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/manager"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )
 

@@ -28,9 +28,9 @@ import (
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/leader"
-	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/manager"
 	"kubejournal/internal/recorder"
 )
 

@@ -19,8 +19,8 @@ import (
 	"kubejournal/internal/filewatch"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/manager"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/manager"
 )
 
 // emptyPause is how long a reload waits for a config file that is empty or missing: some tools write one in two steps.
