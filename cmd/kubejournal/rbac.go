@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubejournal/internal/access"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/display"
 	"kubejournal/internal/rbac"
+	"kubejournal/internal/record/discovery"
 )
 
 func newRBACCommand() *cobra.Command {

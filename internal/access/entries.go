@@ -6,8 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/display"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/yamltext"
 )
 

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/rbac"
+	"kubejournal/internal/record/discovery"
 )
 
 // Examination is what a config results in on a server.

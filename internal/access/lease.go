@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/discovery"
+	"kubejournal/internal/record/discovery"
 )
 
 // namespaceFile has the namespace of a pod.

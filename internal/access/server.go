@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/display"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/record/discovery"
 )
 
 const questionsAtOnce = 10 // about rights, or for lists

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/record/discovery"
 )
 
 // Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.

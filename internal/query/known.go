@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/discovery"
+	"kubejournal/internal/record/discovery"
 )
 
 // The names that completion offers are those of the last indexes: objects that were deleted long ago are not among them.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/discovery"
+	"kubejournal/internal/record/discovery"
 )
 
 // UnknownError says that the journal has nothing of a name.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"kubejournal/internal/discovery"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/suggest"
 )
 

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
 	"kubejournal/internal/merge"
+	"kubejournal/internal/record/discovery"
 )
 
 // OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines are merged into

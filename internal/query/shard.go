@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kubejournal/internal/discovery"
+	"kubejournal/internal/record/discovery"
 )
 
 // share is a part of a stream's objects, from and to as fractions of all. Equal fractions have equal quotients.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/display"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/yamltext"
 )
 

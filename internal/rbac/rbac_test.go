@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubejournal/internal/config"
-	resources "kubejournal/internal/discovery"
+	resources "kubejournal/internal/record/discovery"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

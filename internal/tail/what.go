@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/display"
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
+	"kubejournal/internal/record/discovery"
 )
 
 // appendResource appends the resource as kubectl names it.

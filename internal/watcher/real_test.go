@@ -18,11 +18,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
-	resources "kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/metrics"
+	resources "kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"

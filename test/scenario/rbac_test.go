@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/yaml"
 
-	resources "kubejournal/internal/discovery"
+	resources "kubejournal/internal/record/discovery"
 )
 
 // roleKinds are the resources of what kubejournal rbac prints.

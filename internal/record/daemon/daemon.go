@@ -22,7 +22,6 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
@@ -30,6 +29,7 @@ import (
 	"kubejournal/internal/leader"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/recorder"
 )

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"kubejournal/internal/discovery"
+	"kubejournal/internal/record/discovery"
 )
 
 // checkShard makes sure that the checkpoint is of the daemon's shard. The streams of another one would not be continued: what has

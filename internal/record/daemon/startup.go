@@ -26,12 +26,12 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/recorder"
 )
 

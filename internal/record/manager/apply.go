@@ -10,8 +10,8 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/record/discovery"
 )
 
 // Difference is how many streams other options add, remove, change or leave alone. Pending ones count.

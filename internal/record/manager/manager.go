@@ -22,10 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/watcher"
 )
 

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/discovery"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/watcher"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/watcher"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/outage"
+	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/watcher"
 )
 
