@@ -34,7 +34,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // ReleaseTimeout is how long a release may take, so that a stop ends soon.

@@ -19,7 +19,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}

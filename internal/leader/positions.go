@@ -14,7 +14,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // The annotations of the Lease. positionsKey has the positions by stream, as JSON, compressed with gzip, in base64.

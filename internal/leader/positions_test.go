@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // strict refuses a Lease as the server does: with more than so many bytes of annotations.

@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
 	"kubejournal/internal/record/manager"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/watcher"
 )
 

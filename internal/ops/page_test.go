@@ -19,7 +19,7 @@ import (
 
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/record/manager"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/watcher"
 )
 

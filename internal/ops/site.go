@@ -16,7 +16,7 @@ import (
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
 	"kubejournal/internal/record/manager"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // ServerCheck is the name of the check that fails in an outage of the API server.

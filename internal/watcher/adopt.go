@@ -11,7 +11,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and list

@@ -18,7 +18,7 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/outage"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // action is what follows from the end of a session.

@@ -11,7 +11,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.

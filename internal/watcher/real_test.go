@@ -24,7 +24,7 @@ import (
 	"kubejournal/internal/metrics"
 	resources "kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/manager"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )

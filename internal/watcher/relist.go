@@ -13,7 +13,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // relist is one attempt at a list. It writes a GAP line where one is due, as the list is read a line for each object that

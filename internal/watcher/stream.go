@@ -25,7 +25,7 @@ import (
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // Recorder takes a stream's lines, with what they make known.

@@ -11,7 +11,7 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // turns notes the turn of each batch.

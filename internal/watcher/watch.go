@@ -12,7 +12,7 @@ import (
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 const (

@@ -21,7 +21,7 @@ import (
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/bench/baseline"
 	"kubejournal/test/bench/canned"

@@ -34,7 +34,7 @@ import (
 	process "kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/manager"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )

@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 var writerHistories = flag.Int("writer.histories", 20, "histories that TestWriters makes up")

@@ -31,7 +31,7 @@ import (
 	"kubejournal/internal/ops"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/manager"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 // stopTimeout is how long a stop may take to write and commit what is left, so that the process is gone within 5 s.

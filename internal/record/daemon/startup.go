@@ -32,7 +32,7 @@ import (
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/recorder"
+	"kubejournal/internal/record/recorder"
 )
 
 const (
