@@ -1,6 +1,6 @@
 // Package merge makes one journal of those of several daemons: of replicas, of which one wrote at a time, and of shards.
 //
-// Replicas' lines are in one order, by term and seq (see internal/leader), and shards' lines by time. Of replicas, a takeover may
+// Replicas' lines are in one order, by term and seq (see internal/record/leader), and shards' lines by time. Of replicas, a takeover may
 // leave behind what is not in the merged journal, or not as it was written:
 //
 //   - A line of a watch whose event came before in its stream is a repeat, and left out: the same version and type of

@@ -26,10 +26,10 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/leader"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/leader"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/recorder"
 )

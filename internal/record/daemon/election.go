@@ -15,8 +15,8 @@ import (
 
 	"kubejournal/internal/access"
 	"kubejournal/internal/config"
-	"kubejournal/internal/leader"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/leader"
 )
 
 // leases are what leaders hold.
