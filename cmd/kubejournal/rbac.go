@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubejournal/internal/access"
 	"kubejournal/internal/display"
 	"kubejournal/internal/rbac"
+	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 )
 

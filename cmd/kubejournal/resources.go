@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/access"
 	"kubejournal/internal/display"
+	"kubejournal/internal/record/access"
 )
 
 func newResourcesCommand() *cobra.Command {

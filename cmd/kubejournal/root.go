@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kubejournal/internal/access"
 	"kubejournal/internal/config"
 	"kubejournal/internal/display"
+	"kubejournal/internal/record/access"
 )
 
 // The exit statuses that users build on.

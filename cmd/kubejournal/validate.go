@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/access"
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/display"
+	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/daemon"
 )
 

@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/access"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
@@ -28,6 +27,7 @@ import (
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/leader"
 	"kubejournal/internal/record/manager"

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"kubejournal/internal/access"
 	"kubejournal/internal/config"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/leader"
 )
 

@@ -14,12 +14,12 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/access"
 	"kubejournal/internal/config"
 	"kubejournal/internal/filewatch"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/manager"
 )
 
