@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubejournal/internal/display"
-	"kubejournal/internal/rbac"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/rbac"
 )
 
 func newRBACCommand() *cobra.Command {

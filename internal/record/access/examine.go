@@ -11,8 +11,8 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/rbac"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/rbac"
 )
 
 // Examination is what a config results in on a server.
