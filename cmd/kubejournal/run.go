@@ -15,8 +15,8 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/display"
 	"kubejournal/internal/logging"
-	"kubejournal/internal/ops"
 	"kubejournal/internal/record/daemon"
+	"kubejournal/internal/record/ops"
 	"kubejournal/internal/tail"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/display"
-	"kubejournal/internal/ops"
+	"kubejournal/internal/record/ops"
 )
 
 func newStatusCommand() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/ops"
+	"kubejournal/internal/record/ops"
 )
 
 // inOutage is what /status says in the middle of an outage, with a stream that fails by itself and one that waits for its CRD.

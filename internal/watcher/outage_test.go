@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/ops"
+	"kubejournal/internal/record/ops"
 	"kubejournal/internal/watcher"
 )
 

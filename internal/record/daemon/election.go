@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/ops"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/leader"
+	"kubejournal/internal/record/ops"
 )
 
 // leases are what leaders hold.

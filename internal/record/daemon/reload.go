@@ -18,9 +18,9 @@ import (
 	"kubejournal/internal/filewatch"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/ops"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/ops"
 )
 
 // emptyPause is how long a reload waits for a config file that is empty or missing: some tools write one in two steps.

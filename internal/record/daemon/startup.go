@@ -29,9 +29,9 @@ import (
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
-	"kubejournal/internal/ops"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/ops"
 	"kubejournal/internal/record/recorder"
 )
 

@@ -24,7 +24,7 @@ import (
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/ops"
+	"kubejournal/internal/record/ops"
 )
 
 // journalled runs a daemon on a server until it has written a SYNCED line, and
