@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/metrics"
 	"kubejournal/internal/record/daemon"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/schema"
 )
 

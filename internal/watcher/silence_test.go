@@ -16,8 +16,8 @@ import (
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
 )
 

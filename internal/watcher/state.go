@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 )
 
 // Status is what a stream reports about itself.

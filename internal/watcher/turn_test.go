@@ -10,7 +10,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/watcher"
 )
 

@@ -25,11 +25,11 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/metrics"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/leader"
 	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/ops"
 	"kubejournal/internal/record/recorder"
 )

@@ -28,9 +28,9 @@ import (
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/metrics"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/ops"
 	"kubejournal/internal/record/recorder"
 )

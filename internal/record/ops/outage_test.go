@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
 	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/watcher"
 )

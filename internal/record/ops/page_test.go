@@ -17,8 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/metrics"
 	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/watcher"
 )

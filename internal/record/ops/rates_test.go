@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/metrics"
 	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/watcher"
 )
 

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"kubejournal/internal/metrics"
 	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/watcher"
 )
 

@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/test/eventtest"
 )
 

@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 )
 
 // startCommit freezes what is pending and commits it, unless another commit runs.

@@ -19,7 +19,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/test/faultdisk"
 	"kubejournal/test/invariant"
 )

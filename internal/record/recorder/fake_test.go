@@ -19,7 +19,7 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 )
 
 var errDisk = errors.New("no space left on device")

@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 )
 
 func TestOutputError(t *testing.T) {

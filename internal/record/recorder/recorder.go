@@ -42,7 +42,7 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/metrics"
+	"kubejournal/internal/record/metrics"
 )
 
 // versionOf is the version of event i of a stream, over a step in the number of
