@@ -17,7 +17,7 @@ import (
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/outage"
+	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
 )
 

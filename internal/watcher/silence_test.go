@@ -16,8 +16,8 @@ import (
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/outage"
 	"kubejournal/internal/record/metrics"
+	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
 )
 

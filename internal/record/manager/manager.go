@@ -23,9 +23,9 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/outage"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
+	"kubejournal/internal/record/outage"
 	"kubejournal/internal/watcher"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/outage"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/outage"
 	"kubejournal/internal/watcher"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/outage"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
+	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/watcher"
 )

@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kubejournal/internal/display"
-	"kubejournal/internal/outage"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
+	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
 )
 
