@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"kubejournal/internal/filter"
+	"kubejournal/internal/record/filter"
 )
 
 // noEnv is an environment without variables.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/filter"
+	"kubejournal/internal/record/filter"
 )
 
 // types are those of lines about objects, in the order of a canonical entry.

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/filter"
+	"kubejournal/internal/record/filter"
 )
 
 // Selection is what is written of a stream; what it holds back is known all the same. The zero Selection is everything.
