@@ -8,7 +8,7 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/blame"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 )
 

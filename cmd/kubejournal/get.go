@@ -12,8 +12,8 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
-	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 )

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/journaltest"
 )
 

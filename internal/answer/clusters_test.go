@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/tail"
 )
 

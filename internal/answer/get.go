@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
-	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/restore"
 )

@@ -16,7 +16,7 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/display"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 	"kubejournal/internal/tail"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 func add(t testing.TB, h *History, raw string) {

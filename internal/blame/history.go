@@ -17,7 +17,7 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/event"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"
 )
 

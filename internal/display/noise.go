@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // fields returns a line about an object.

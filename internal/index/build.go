@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"
 )
 

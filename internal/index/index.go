@@ -18,7 +18,7 @@ import (
 
 	"github.com/klauspost/compress/flate"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // Index is the index of one segment. It reads what it is asked for, and is for one goroutine.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // history makes random lines, and knows what an index of them must say.

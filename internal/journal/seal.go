@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // Seal returns what a SEALED line is to say of the oldest committed rotated file that begins after a line; nil where there is

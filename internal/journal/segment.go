@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
-	"kubejournal/internal/line"
 )
 
 // Segment is one file of a journal.

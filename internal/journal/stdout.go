@@ -5,7 +5,7 @@ import (
 	"io"
 	"syscall"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // ErrClosed says that nobody reads the output any more (a closed pipe), so that a retry is of no use.

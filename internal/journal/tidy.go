@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // generated is a journal of count lines, which are made as they are read.

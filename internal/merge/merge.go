@@ -31,7 +31,7 @@ import (
 	"time"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"
 )
 

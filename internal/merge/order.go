@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"slices"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // Order is the order in which the lines of several sources are merged. Sources with streams in common, which are

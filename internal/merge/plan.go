@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // position is the place of a line in the order of a team's lines.

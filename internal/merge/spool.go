@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // spool is a temporary file of lines that are merged later than they were written. They are those of lists, which may

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/line"
 )
 
 // Cluster is the journals of one cluster: those of its replicas and of its shards.

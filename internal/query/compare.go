@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
-	"kubejournal/internal/line"
 )
 
 // Change is what became of an object between two moments.

@@ -11,7 +11,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 	"kubejournal/test/journaltest"

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
-	"kubejournal/internal/line"
 	"kubejournal/internal/rawjson"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 func lastSeqs(t *testing.T, j *Journal, f *Filter, n int) (all []uint64) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // What is read back from a merged journal, once for each object that is gone, opens no file and makes no buffer,

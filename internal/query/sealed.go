@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
-	"kubejournal/internal/line"
 )
 
 // sealed is a SEALED line.

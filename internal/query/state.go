@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
-	"kubejournal/internal/line"
 )
 
 // Item is an object at a moment.

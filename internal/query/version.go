@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"kubejournal/internal/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
-	"kubejournal/internal/line"
 )
 
 // epoch is the part of a stream's lines from a SYNCED to the next GAP: watch lines, in the order of the server's versions.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"
 )
 

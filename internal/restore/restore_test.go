@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // parse returns the line of an object: kind with its group, namespace/name, and further members of the line.

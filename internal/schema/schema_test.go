@@ -21,7 +21,7 @@ import (
 	"kubejournal/internal/changes"
 	kubejournal "kubejournal/internal/config"
 	"kubejournal/internal/event"
-	journalline "kubejournal/internal/line"
+	journalline "kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 

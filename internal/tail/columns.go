@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // column is one that is as wide as its widest cell so far, within bounds.

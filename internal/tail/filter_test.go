@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 )
 

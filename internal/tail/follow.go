@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 // patience is how long a GAP line is held back while its stream's next line is waited for.

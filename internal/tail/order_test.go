@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/merge"
 	"kubejournal/internal/query"
 )

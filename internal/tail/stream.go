@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 	"kubejournal/internal/record/discovery"

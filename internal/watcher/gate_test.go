@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/line"
 	"kubejournal/test/faultdisk"
 )
 

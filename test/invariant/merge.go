@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/merge"
 )
 

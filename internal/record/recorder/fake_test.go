@@ -17,8 +17,8 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/line"
 	"kubejournal/internal/record/metrics"
 )
 

@@ -40,8 +40,8 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/line"
 	"kubejournal/internal/record/metrics"
 )
 

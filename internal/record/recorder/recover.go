@@ -11,8 +11,8 @@ import (
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/line"
 	"kubejournal/internal/rawjson"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/line"
 )
 
 // A line says which files are gone: once, with the limit that removed them; and after a start too, where the checkpoint

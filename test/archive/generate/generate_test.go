@@ -11,8 +11,8 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/line"
 	"kubejournal/test/invariant"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/line"
+	"kubejournal/internal/format/line"
 )
 
 const deploymentLine = `{"seq":7,"time":"2026-11-20T15:10:22.123456789Z","type":"MODIFIED","origin":"watch","id":"u-1/12/MODIFIED","stream":"deployments.apps","cluster":"prod-eu1","group":"apps","version":"v1","resource":"deployments","kind":"Deployment","namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","generation":3,"manager":"kubectl","subresource":"scale","object":{"apiVersion":"apps/v1","metadata":{"name":"web"}}}`
