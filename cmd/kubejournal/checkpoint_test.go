@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // makeCheckpoint is the script command "checkpoint FILE": it makes a checkpoint with a stream in each state.

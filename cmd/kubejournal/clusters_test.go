@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/test/journaltest"
 )
 

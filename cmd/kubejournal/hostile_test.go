@@ -19,7 +19,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/test/journaltest"
 )
 

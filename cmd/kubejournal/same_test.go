@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/test/journaltest"
 )

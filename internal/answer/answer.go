@@ -14,7 +14,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/display"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 )

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/test/eventtest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/test/invariant"
 )
 

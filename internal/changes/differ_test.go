@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/rawjson"
 	"kubejournal/test/eventtest"
 	"kubejournal/test/invariant"

@@ -8,7 +8,7 @@ import (
 	"hash"
 	"slices"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Digest is 128 bits of SHA-256 of what a Digester looks at in one version of an object.

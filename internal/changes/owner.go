@@ -3,7 +3,7 @@ package changes
 import (
 	"bytes"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/rawjson"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // The owner is the one whose set holds all that was set or changed; nobody where something has no owner.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Packer makes an object small enough for the checkpoint, at about the cost of scanning it. The objects of one stream

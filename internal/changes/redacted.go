@@ -10,7 +10,7 @@ import (
 	"hash"
 	"slices"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // redactedValues finds out which redacted values of an object have changed. With each stored version of an object goes a

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/test/eventtest"
 	"kubejournal/test/invariant"
 )

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Store holds the previous versions of a stream's objects: what an event is compared with, for the list of changes or

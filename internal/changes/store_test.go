@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // rig is a Store on a checkpoint, with batches that are committed when they are told to.

@@ -8,7 +8,7 @@ import (
 	"iter"
 	"slices"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Changes is what one stream wrote since Reset: a log of known objects, one of what

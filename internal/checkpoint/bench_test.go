@@ -13,7 +13,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // pod is the object number i as a server would list it: 12 bytes of namespace, 40

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // openDamaged opens a damaged file: it must be refused and untouched, or open

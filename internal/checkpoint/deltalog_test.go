@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // logAlways sends all changes to the log, which is compacted from so many entries on.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 func TestForget(t *testing.T) {

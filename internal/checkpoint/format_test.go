@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 var writeFormat = flag.Bool("write-format", false, "write testdata/schema3.* with this version: only for a new schema, under a new name")

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 func commitKept(t testing.TB, s *Store, stream string, change func(*Changes)) {

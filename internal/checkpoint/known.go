@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Flags of an encoded event.Known: how its two values are written, and its two marks.

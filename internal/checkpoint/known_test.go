@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // FuzzDecodeKnown: any bytes are an object or ErrDamaged, and what is an object

@@ -20,7 +20,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // helperEnv makes the test binary open the checkpoint that it names, and hold it

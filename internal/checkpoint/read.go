@@ -6,7 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 const rangeChunk = 1024 // known objects per transaction of Range: a long one would hold up a commit that grows the file

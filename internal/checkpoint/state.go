@@ -3,7 +3,7 @@ package checkpoint
 import (
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Stream is the durable state of one stream. Its methods are its only transitions, for the

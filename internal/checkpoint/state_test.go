@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // TestTransitions says what each line, or event without one, makes of a stream's state.

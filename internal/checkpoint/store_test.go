@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 func mustOpen(t testing.TB, path string) *Store {

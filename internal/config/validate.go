@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"

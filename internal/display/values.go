@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/rawjson"
 )
 

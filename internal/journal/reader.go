@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 const (

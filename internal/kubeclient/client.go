@@ -18,7 +18,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/rawjson"
 )
 

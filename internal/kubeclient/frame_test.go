@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/test/eventtest"
 )
 

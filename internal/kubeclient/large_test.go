@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 const named = `"metadata":{"namespace":"ns","name":"n","uid":"u","resourceVersion":"5"}`

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/rawjson"
 )
 

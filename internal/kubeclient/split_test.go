@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/test/eventtest"
 )
 

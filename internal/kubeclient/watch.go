@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // watchGrace is how long after its time a watch may end by itself before it is cut: the connection is then dead, or the

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // serveWatch answers every watch with what write writes, over loopback HTTP, and

@@ -30,7 +30,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"
 )

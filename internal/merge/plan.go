@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 )
 

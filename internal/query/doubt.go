@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/index"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"

@@ -9,7 +9,7 @@ import (
 	"sort"
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/index"
 )

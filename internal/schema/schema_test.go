@@ -20,7 +20,7 @@ import (
 
 	"kubejournal/internal/changes"
 	kubejournal "kubejournal/internal/config"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	journalline "kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/query"
 	"kubejournal/test/eventtest"

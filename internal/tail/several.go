@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/merge"
 	"kubejournal/internal/query"

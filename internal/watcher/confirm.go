@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // A position is confirmed at a time if it has all that the server did before. Events have no time of the server's, so a

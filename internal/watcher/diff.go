@@ -3,7 +3,7 @@ package watcher
 import (
 	"hash/fnv"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // version is a resourceVersion in 8 bytes. Two of one object are compared only within one list.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // listed is an object as a list shows it.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // shown is one object of a list, as an event.

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // An object that an earlier release has stored, deeper than lines are now, costs a line what it would say of it, and no more.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/query"
 	"kubejournal/test/invariant"
 )

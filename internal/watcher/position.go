@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to be

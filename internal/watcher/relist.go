@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/recorder"
 )

@@ -21,7 +21,7 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/metrics"

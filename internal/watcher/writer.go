@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // writers knows what is needed of the last version of each object to find out who writes the next one, where that is not

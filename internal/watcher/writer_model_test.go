@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // truth is who really wrote a version, and when by the server's clock.

@@ -15,7 +15,7 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/recorder"
 )

@@ -18,7 +18,7 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/journal"
 	"kubejournal/test/invariant"
 )

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/rawjson"
 )
 

@@ -22,7 +22,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/access"

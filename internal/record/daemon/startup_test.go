@@ -22,7 +22,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/ops"
 )

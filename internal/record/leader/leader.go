@@ -33,7 +33,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/record/recorder"
 )
 

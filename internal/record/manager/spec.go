@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/watcher"

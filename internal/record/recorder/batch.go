@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Producer is one stream's way into the recorder.

@@ -15,7 +15,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/test/eventtest"

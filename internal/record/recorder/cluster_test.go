@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // clusterLines is a journal about a cluster, in which the last line but two names it,

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/test/faultdisk"

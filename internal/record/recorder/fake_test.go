@@ -16,7 +16,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/record/metrics"

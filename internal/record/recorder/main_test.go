@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,7 +5,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Coverage learns why a stream has lost its position also where that, the GAP and the whole list are in one commit: a fast

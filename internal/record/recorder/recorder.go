@@ -39,7 +39,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/record/metrics"

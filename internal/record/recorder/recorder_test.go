@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 func TestWriteAndCommit(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/rawjson"

@@ -13,7 +13,7 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // step is something that happens to a stream: a line, or an event without one.

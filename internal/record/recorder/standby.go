@@ -12,7 +12,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // Where several replicas journal the same streams, one of them writes: the leader. The others, the standbys, run the same

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // replica is a recorder of several, in a bubble of synctest.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/journal"
 	"kubejournal/test/invariant"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 // pod is a pod of a replica set or of a job.

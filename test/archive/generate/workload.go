@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 )
 
 const (

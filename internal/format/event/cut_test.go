@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/event"
+	"kubejournal/internal/format/event"
 	"kubejournal/test/eventtest"
 )
 
