@@ -14,7 +14,7 @@ IMAGE           ?= kubejournal
 BENCH           ?= .
 BENCHCOUNT      ?= 6
 BENCHTIME       ?= 0.3s
-BENCH_PACKAGES  ?= ./internal/rawjson ./internal/format/event ./internal/changes ./internal/journal ./internal/kubeclient ./internal/watcher ./internal/record/leader
+BENCH_PACKAGES  ?= ./internal/rawjson ./internal/format/event ./internal/changes ./internal/format/journal ./internal/kubeclient ./internal/watcher ./internal/record/leader
 # These take a million objects and minutes; what is left out only tells how the checkpoint's layout was chosen.
 BENCH_ONCE      ?= ./internal/checkpoint
 BENCH_SKIP      ?= ^Benchmark(Layout|Forget)
@@ -220,7 +220,7 @@ bench: bin/benchstat build controlplane $(if $(shell command -v npm),bin/duckdb)
 	if [ -n "$$failed" ]; then echo "make bench: FAILED:$$failed" >&2; exit 1; fi
 
 # A journal such as a large cluster leaves after a day: 10 GB of lines in 100 files.
-bin/archive: $(wildcard test/archive/*.go test/archive/generate/*.go internal/index/*.go internal/journal/*.go)
+bin/archive: $(wildcard test/archive/*.go test/archive/generate/*.go internal/index/*.go internal/format/journal/*.go)
 	rm -rf $@ $@.tmp
 	go run ./test/archive $@.tmp/journal.jsonl
 	mv $@.tmp $@ && touch $@

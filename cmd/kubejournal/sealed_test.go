@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/test/invariant"
 	"kubejournal/test/journaltest"
 )

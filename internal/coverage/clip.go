@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 // span is a part of time, from <= t < to.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/test/faultdisk"
 )
 

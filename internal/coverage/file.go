@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 // silence is for how long neither a pulse nor anything that was read has confirmed a stream that gets pulses, until what is

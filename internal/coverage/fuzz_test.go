@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 // Whatever the records of a file say, its intervals are in order and apart, within what their records claim, and no fewer

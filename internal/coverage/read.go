@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 // Stream is what is known of one stream's coverage.

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 // aside is a damaged coverage file that the daemon has set aside: until then nothing says what was watched.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 )
 
 // Cluster is the journals of one cluster: those of its replicas and of its shards.

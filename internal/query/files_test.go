@@ -13,7 +13,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/query"
 )
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 	"kubejournal/internal/merge"
 	"kubejournal/internal/record/discovery"
 )

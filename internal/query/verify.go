@@ -8,8 +8,8 @@ import (
 	"io"
 	"io/fs"
 
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/index"
-	"kubejournal/internal/journal"
 )
 
 // Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or

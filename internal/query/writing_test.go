@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 // TestWhileWritten asks a journal while it is written, rotated and compressed: it answers from the files as they were when it was

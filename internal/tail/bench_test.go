@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/query"
 	"kubejournal/test/eventtest"
 )

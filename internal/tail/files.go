@@ -31,8 +31,8 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 	"kubejournal/internal/query"
 )
 

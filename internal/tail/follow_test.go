@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/query"
 )
 

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 	"kubejournal/internal/query"
 )
 

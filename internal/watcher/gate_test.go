@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 	"kubejournal/test/faultdisk"
 )
 

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	resources "kubejournal/internal/record/discovery"

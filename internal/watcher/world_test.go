@@ -27,7 +27,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	process "kubejournal/internal/record/daemon"

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/query"
 	"kubejournal/test/invariant"

@@ -19,7 +19,7 @@ import (
 	"kubejournal/internal/changes"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/test/invariant"
 )
 

@@ -23,7 +23,7 @@ import (
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"

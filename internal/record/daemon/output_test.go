@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 // A terminal that was closed ends the daemon, as a closed pipe does.

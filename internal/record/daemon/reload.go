@@ -16,7 +16,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/filewatch"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/manager"

@@ -26,7 +26,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"

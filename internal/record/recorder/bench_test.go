@@ -16,7 +16,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/test/eventtest"
 )

@@ -11,7 +11,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/record/metrics"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/test/faultdisk"
 	"kubejournal/test/invariant"

@@ -17,8 +17,8 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 	"kubejournal/internal/record/metrics"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"kubejournal/internal/disk"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/record/metrics"
 )
 

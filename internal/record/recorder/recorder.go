@@ -40,8 +40,8 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 	"kubejournal/internal/record/metrics"
 )
 

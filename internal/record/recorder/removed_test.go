@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 )
 
 // A line says which files are gone: once, with the limit that removed them; and after a start too, where the checkpoint

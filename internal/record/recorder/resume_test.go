@@ -13,7 +13,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 	"kubejournal/test/faultdisk"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 // Options of a journal.

@@ -11,8 +11,8 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/journal"
 	"kubejournal/test/invariant"
 )
 

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"kubejournal/internal/journal"
+	"kubejournal/internal/format/journal"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
