@@ -12,8 +12,8 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 )

@@ -16,7 +16,7 @@ import (
 	"kubejournal/internal/answer"
 	"kubejournal/internal/config"
 	"kubejournal/internal/display"
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
 )

@@ -15,7 +15,7 @@ import (
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/query"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/display"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 	"kubejournal/internal/yamltext"

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 	"kubejournal/internal/restore"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/query"
 )
 

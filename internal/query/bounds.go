@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 )
 
 // bounds are the oldest and the newest time of a segment's lines. That of its first line says neither: clocks are

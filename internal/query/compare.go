@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // Change is what became of an object between two moments.

@@ -8,7 +8,7 @@ import (
 	"sort"
 	"time"
 
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 )
 
 // cut is a moment, and how it divides the lines of each stream.

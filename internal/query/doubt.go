@@ -8,7 +8,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 )
 
 // Doubt is why an answer may be incomplete: what a stream is not known to have seen.

@@ -3,8 +3,8 @@ package query
 import (
 	"slices"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // Filter says which lines are wanted: those that a history of the selection has between two moments, of some types.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 	"kubejournal/internal/rawjson"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 	"kubejournal/internal/merge"
 )
 

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // written is one line of a random journal.

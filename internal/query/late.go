@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // catchingUp is how long after the end of a late interval lines may still be received that had waited.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 )
 
 // lost returns a doubt for each hole in seq from one segment to another one, and for each segment with holes between

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 )
 
 // family is what is found of a selection's relations.

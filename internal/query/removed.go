@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // removed returns a doubt for each namespace and stream of which lines were removed to make room for others, in some

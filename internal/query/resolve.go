@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 )
 
 // definition is what a CustomResourceDefinition says, as index.Index.Names has it.

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // sealed is a SEALED line.

@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // Seen resolves a selection of lines that come as a stream: what it has seen of them is indexed as a segment is.

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/rawjson"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 )
 
 // takeBack returns the coverage of several journals without what only pulses of a replica have confirmed, where

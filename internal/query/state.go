@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // Item is an object at a moment.

@@ -8,8 +8,8 @@ import (
 	"io"
 	"io/fs"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/index"
 )
 
 // Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or

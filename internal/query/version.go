@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // epoch is the part of a stream's lines from a SYNCED to the next GAP: watch lines, in the order of the server's versions.

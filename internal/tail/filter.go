@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/query"
 )
 

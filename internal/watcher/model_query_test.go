@@ -14,8 +14,8 @@ import (
 
 	"kubejournal/internal/blame"
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 	"kubejournal/test/invariant"
 )

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // memberSize bounds a gzip member, in bytes of lines: it ends with the last line that fits, or with a longer one.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 )
 
 // checkIndexes checks that each index is about its segment and has its lines; and, if all of them are there, that each

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/index"
 )
 
 // Where young files take too much room, whoever fills them is to lose lines, and nobody else: of the namespace that has most

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/index"
+	"kubejournal/internal/format/index"
 	"kubejournal/test/faultdisk"
 )
 
