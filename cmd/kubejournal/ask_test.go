@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/test/journaltest"
 )

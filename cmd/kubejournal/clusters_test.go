@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/test/journaltest"
 )

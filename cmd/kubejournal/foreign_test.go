@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 )
 
 // copySample copies test/sample's journal into a folder, and returns the path of its active file.

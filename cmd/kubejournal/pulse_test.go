@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/kubefake"
 )
 

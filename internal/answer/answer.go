@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/coverage"
 	"kubejournal/internal/display"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/query"

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/coverage"
 	"kubejournal/internal/display"
+	"kubejournal/internal/format/coverage"
 )
 
 // Watched is a stream of a cluster, which is named where several are asked, and from when to when it was watched.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 )
 

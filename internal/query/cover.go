@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/record/discovery"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/query"
 )

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"

@@ -5,7 +5,7 @@ import (
 	"sort"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 )
 
 // Outage is a time in which streams were not followed. What the server kept of it was read later.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 )
 
 // When an outage began and ended is the same whichever streams are asked for, though not all are confirmed equally long.

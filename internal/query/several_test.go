@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 )
 
 // Of replicas that have confirmed nothing for longer than a takeover takes, another one may be writing: of each shard by itself.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/query"
 )
 

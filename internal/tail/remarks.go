@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 )

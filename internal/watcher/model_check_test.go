@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"

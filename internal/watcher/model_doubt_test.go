@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/query"
 	"kubejournal/test/invariant"

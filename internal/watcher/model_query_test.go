@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"kubejournal/internal/blame"
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/test/invariant"

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/kubefake"
 	"kubejournal/test/invariant"
 )

@@ -24,8 +24,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/access"

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/discovery"
 )

@@ -38,7 +38,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/coverage"
+	"kubejournal/internal/format/coverage"
 )
 
 func TestUnion(t *testing.T) {
