@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/changes"
 	"kubejournal/internal/display"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"

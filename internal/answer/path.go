@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/rawjson"
 )
 

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"

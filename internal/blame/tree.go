@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/rawjson"
 	"kubejournal/internal/yamltext"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 )
 
 // What changed between two objects, in full and as short as it gets.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/rawjson"
 )

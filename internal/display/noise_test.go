@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
 )
 

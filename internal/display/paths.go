@@ -3,7 +3,7 @@ package display
 import (
 	"bytes"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/rawjson"
 )
 

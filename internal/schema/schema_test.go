@@ -18,8 +18,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	"kubejournal/internal/changes"
 	kubejournal "kubejournal/internal/config"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	journalline "kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"

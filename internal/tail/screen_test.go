@@ -13,8 +13,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/changes"
 	"kubejournal/internal/display"
+	"kubejournal/internal/format/changes"
 )
 
 var update = flag.Bool("update", false, "write testdata/screen-*.txt")

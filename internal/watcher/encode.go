@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/recorder"

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 )
 

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/metrics"

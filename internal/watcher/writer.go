@@ -3,7 +3,7 @@ package watcher
 import (
 	"hash/maphash"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 )
 

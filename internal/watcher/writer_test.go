@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/recorder"

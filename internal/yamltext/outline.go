@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 )
 
 // outline knows where each line of a text is, which is YAML as Append writes it: sorted keys in block style, the items of

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/test/eventtest"
 )

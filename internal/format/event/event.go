@@ -6,7 +6,7 @@
 // names it, and its line says why it has no object.
 //
 // JSON is read by internal/rawjson. What changed between two versions of an object, which a line may say beside it,
-// and the store of previous versions are in internal/changes.
+// and the store of previous versions are in internal/format/changes.
 //
 // Guarantees:
 //

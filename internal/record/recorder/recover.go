@@ -8,8 +8,8 @@ import (
 	"maps"
 	"time"
 
-	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 )
 

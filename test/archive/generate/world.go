@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/changes"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 )
 
