@@ -14,8 +14,8 @@ import (
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/query"
-	"kubejournal/internal/rawjson"
 )
 
 // getFlags are the flags of get.

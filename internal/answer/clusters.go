@@ -6,8 +6,8 @@ import (
 	"iter"
 	"slices"
 
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/query"
-	"kubejournal/internal/rawjson"
 	"kubejournal/internal/tail"
 )
 

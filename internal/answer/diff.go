@@ -15,8 +15,8 @@ import (
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/query"
-	"kubejournal/internal/rawjson"
 	"kubejournal/internal/yamltext"
 )
 

@@ -17,8 +17,8 @@ import (
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/query"
-	"kubejournal/internal/rawjson"
 	"kubejournal/internal/tail"
 	"kubejournal/internal/yamltext"
 )

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"kubejournal/internal/display"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/yamltext"
 )
 

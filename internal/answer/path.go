@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Path is a place in objects, step by step: keys, and for elements of lists their number, the value of their key (such as a

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/yamltext"
 )
 

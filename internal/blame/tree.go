@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/yamltext"
 )
 

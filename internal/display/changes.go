@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Unlimited and more are the columns of what is no terminal, where nothing is left out to save space.

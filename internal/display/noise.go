@@ -8,7 +8,7 @@ import (
 
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Noise is a class of versions that happen all the time and say little; see NoiseOf.

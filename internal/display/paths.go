@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // maxSteps is how many steps of a path are shown. Each is looked for in the object.

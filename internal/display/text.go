@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/text/width"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Ellipsis is in the place of what was cut.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // appendValues appends what a field was and is.

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // frameReader splits a watch response into its JSON values.

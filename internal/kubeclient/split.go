@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // heads are the beginnings of nearly all watch events: what an API server's

@@ -32,7 +32,7 @@ import (
 
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/query"
-	"kubejournal/internal/rawjson"
 	"kubejournal/test/journaltest"
 )
 

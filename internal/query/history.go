@@ -12,7 +12,7 @@ import (
 
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Version is a line of a history.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 func unquote(inside []byte) []byte { return rawjson.Unquote(nil, inside) }

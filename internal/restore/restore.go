@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Object is an object for kubectl apply.

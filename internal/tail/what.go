@@ -9,8 +9,8 @@ import (
 
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/query"
-	"kubejournal/internal/rawjson"
 	"kubejournal/internal/record/discovery"
 )
 

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/rawjson"
 )
 
 // Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server

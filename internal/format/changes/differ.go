@@ -6,7 +6,7 @@ import (
 	"hash/maphash"
 	"sync"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Differ says what changed from one version of an object to the next, as operations of RFC 6902, each with the value

@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 	"strconv"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // identities are the members that distinguish the elements of Kubernetes' lists, as their definitions have

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/test/eventtest"
 	"kubejournal/test/invariant"
 )

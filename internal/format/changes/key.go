@@ -3,7 +3,7 @@ package changes
 import (
 	"slices"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Key returns the value, JSON, by which an element of a list is distinguished from the others, as it is when two lists

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // find returns which of sets owns all that was set or changed from prev to next; -1 where that is not exactly one. The sets

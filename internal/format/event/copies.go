@@ -17,7 +17,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Tools leave copies of an object, or of one of its values, in its annotations. So where something of an object is

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"sync"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // A line that is too long is cut by one rule: what contains several things divides its room among them so that the small

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Payload says how much of its object a line carries.

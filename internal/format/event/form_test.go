@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/test/eventtest"
 )
 

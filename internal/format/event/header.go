@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Header is what a line says beside its object: a field for each member that anything reads back.

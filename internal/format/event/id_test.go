@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // idOf returns the id of a line.

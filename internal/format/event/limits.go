@@ -3,7 +3,7 @@ package event
 import (
 	"errors"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // ErrTooLarge is wrapped, with both sizes, when a value exceeds its limit.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // AppendSeq begins a line. One of Renderer's Append methods ends it.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Unusable is why an object is not in its line.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 	"kubejournal/test/eventtest"
 )
 

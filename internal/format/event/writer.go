@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Write says who wrote a version of an object, and when. What is not certain is left out.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // ErrNoLine says that a segment has no line, or more of them than an index takes.

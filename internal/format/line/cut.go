@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Incomplete reports whether the line is truncated: its object, changes and event may have marks in the place of values, which

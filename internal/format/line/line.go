@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Fields is what a journal line says beside its object.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/rawjson"
+	"kubejournal/internal/format/rawjson"
 )
 
 // Seal is what a SEALED line says of a rotated file: which lines it has, and their checksum. Chain is made of this one and the
