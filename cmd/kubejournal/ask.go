@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/display"
 	"kubejournal/internal/pager"
-	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
 )
 

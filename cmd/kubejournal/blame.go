@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/blame"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 )
 
 const blameHelp = `Show an object as YAML, and for each line when its value was written, by which field manager, and the seq of that version's

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/display"
-	"kubejournal/internal/query"
 )
 
 // asked returns the clusters that are asked, with their journals. One journal is not read for that.

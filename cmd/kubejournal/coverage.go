@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/answer"
-	"kubejournal/internal/query"
+	"kubejournal/internal/ask/query"
 )
 
 func newCoverageCommand() *cobra.Command {

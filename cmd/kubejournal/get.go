@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/query"
 )
 
 // getFlags are the flags of get.

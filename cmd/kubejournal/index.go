@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/display"
-	"kubejournal/internal/query"
 )
 
 func newIndexCommand() *cobra.Command {

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/config"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
 )
 

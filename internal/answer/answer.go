@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/query"
 )
 
 // ErrNotCovered says that the answer depends on a time at which a stream was not watched, or on what is gone. It was said.

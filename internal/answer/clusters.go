@@ -6,8 +6,8 @@ import (
 	"iter"
 	"slices"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
 )
 

@@ -11,12 +11,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/query"
 	"kubejournal/internal/yamltext"
 )
 

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 	"kubejournal/internal/restore"
 )
 

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
 	"kubejournal/internal/yamltext"
 )

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/query"
 )
 
 // TestCoverageWidth shows streams with long names where they fit and, on a terminal, where they do not.

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/query"
 	"kubejournal/test/eventtest"
 )
 

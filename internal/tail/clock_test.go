@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/query"
 )
 
 // TestClockSet has a clock that was set back and ahead, between files and within one: lines are found by their own

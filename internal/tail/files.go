@@ -30,10 +30,10 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 )
 
 // ErrNotCovered says that nobody watched what is asked for, or not all the time. It was said.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/query"
+	"kubejournal/internal/ask/query"
 )
 
 var start = time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/query"
 )
 
 // ParseType reads a line's type, in upper or lower case.

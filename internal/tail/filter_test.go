@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 )
 
 const (

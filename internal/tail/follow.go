@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/query"
 )
 
 // following is a tail that runs beside the test.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/query"
+	"kubejournal/internal/ask/query"
 )
 
 // about returns a line about a stream, or about an object of it.

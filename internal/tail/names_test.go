@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/query"
+	"kubejournal/internal/ask/query"
 )
 
 const (

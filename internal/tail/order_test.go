@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 )
 
 func timed(stream string, seq, term, second int, name string) string {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 )
 
 // Remarks are what stands between the rows of a history: the times in which nobody watched, and between which times a change

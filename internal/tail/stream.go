@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 )
 
 // Options say which lines to show, and how long to wait for more.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/query"
 	"kubejournal/internal/record/discovery"
 )
 

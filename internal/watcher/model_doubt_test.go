@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/query"
 	"kubejournal/test/invariant"
 )
 

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/blame"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 	"kubejournal/test/invariant"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/query"
 )
 
 // A leader whose watch has stalled is believed until somebody reads what was missing: the next leader, for all

@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/query"
 	"kubejournal/test/invariant"
 	"kubejournal/test/program"
 	"kubejournal/test/workload"

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"testing"
 
-	"kubejournal/internal/query"
+	"kubejournal/internal/ask/query"
 	"kubejournal/test/invariant"
 )
 

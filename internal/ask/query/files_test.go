@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/query"
 )
 
 // TestSegmentGone removes a segment from the middle of a journal: what is lost with it is named, and never made up.

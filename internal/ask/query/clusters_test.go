@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/query"
+	"kubejournal/internal/ask/query"
 	"kubejournal/test/journaltest"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/query"
 )
 
 // A name that a shard's journal does not have, or a replica's, may be in another one: the error says so.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/query"
 )
 
 // TestScratch leaves folders in TMPDIR as runs that were killed do: the next one that merges journals removes them, and

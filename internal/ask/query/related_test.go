@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/query"
 	"kubejournal/test/journaltest"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/query"
 )
 
 // TestTorn has files without a whole line, and others that end in one that is torn: what the other files have is

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/query"
+	"kubejournal/internal/ask/query"
 )
 
 // TestClockSet has a clock that is set between two segments or within one: back by an hour and a half, by a day,

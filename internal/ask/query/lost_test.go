@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/query"
+	"kubejournal/internal/ask/query"
 )
 
 // TestLost has lines missing within a file, at its beginning and its end, and a copy of a file beside it: who asks about a
