@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/merge"
 )
 
 // several shows the lines that come to sources, each of which has one line at most that waits, in the order in which

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/merge"
 )
 
 // Merge makes one journal of those of several replicas, as kubejournal's readers do: what these make of them is judged as the

@@ -12,12 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/merge"
 )
 
 // ErrDamaged says that a file of the journal cannot be read as its index says.

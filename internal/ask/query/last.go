@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/merge"
 )
 
 // End is where a journal ends, as far as it is read: who follows it begins there.

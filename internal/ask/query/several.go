@@ -14,10 +14,10 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/merge"
 	"kubejournal/internal/record/discovery"
 )
 

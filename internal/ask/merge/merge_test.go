@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/merge"
 )
 
 // source is a journal of the lines of a text.
