@@ -17,11 +17,11 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/display"
 	"kubejournal/internal/pager"
-	"kubejournal/internal/tail"
 )
 
 // exitNotCovered says that an answer depends on a time at which nobody watched.

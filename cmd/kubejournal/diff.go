@@ -8,7 +8,7 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/tail"
+	"kubejournal/internal/ask/tail"
 )
 
 const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that

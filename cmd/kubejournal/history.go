@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/tail"
+	"kubejournal/internal/ask/tail"
 )
 
 const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:

@@ -15,10 +15,10 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/tail"
 )
 
 // tailFlags are the flags of tail.

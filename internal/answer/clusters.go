@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/tail"
 )
 
 // Asked is a cluster that is asked: its journals as one, what is selected of them, and where its answer goes.

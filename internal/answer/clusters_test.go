@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/tail"
 )
 
 // lineAt returns a line of a stream.

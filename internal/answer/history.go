@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/display"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/tail"
 	"kubejournal/internal/yamltext"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/tail"
+	"kubejournal/internal/ask/tail"
 )
 
 // printer writes what people see.
