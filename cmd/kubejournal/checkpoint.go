@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/display"
 )
 
 // checkpointEnv is the variable behind --checkpoint.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/display"
 )
 
 // asked returns the clusters that are asked, with their journals. One journal is not read for that.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/display"
 )
 
 // longestCompletion is how long a shell waits for names: those of a journal with an index are found in less.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/display"
 )
 
 // flagUsage is the help of the flags that set keys of the config.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/display"
 )
 
 func newIndexCommand() *cobra.Command {

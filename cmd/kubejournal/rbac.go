@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/rbac"

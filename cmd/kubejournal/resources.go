@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/record/access"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
-	"kubejournal/internal/display"
 	"kubejournal/internal/record/access"
 )
 

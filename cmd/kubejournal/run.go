@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
-	"kubejournal/internal/display"
 	"kubejournal/internal/logging"
 	"kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/ops"

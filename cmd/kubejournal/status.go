@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
-	"kubejournal/internal/display"
 	"kubejournal/internal/record/ops"
 )
 

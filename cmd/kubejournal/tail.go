@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
-	"kubejournal/internal/display"
 	"kubejournal/internal/format/index"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/display"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/daemon"
 )

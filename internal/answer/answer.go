@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/display"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/util/jsonpath"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 )
 
 // Who may write a CustomResourceDefinition says which columns a table has. These bound what that costs.

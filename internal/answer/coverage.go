@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/format/coverage"
 )
 

@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/display"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/tail"
-	"kubejournal/internal/display"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"

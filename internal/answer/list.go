@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/yamltext"
 )

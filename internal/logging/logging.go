@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 )
 
 // New returns a logger that writes lines of the level and above to w. Every line is written (no sampling: a repeated

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 )
 
 // Side is one of two texts that are compared.

@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 )
 
 func appendYAML(t testing.TB, value string, o Options) string {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/format/line"
 )
 

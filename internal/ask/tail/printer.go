@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/format/line"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 )
 
 func TestMain(m *testing.M) {

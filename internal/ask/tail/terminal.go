@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 )
 
 // Terminal returns the style for what is written to w: the width of a terminal, and colours if it takes them.

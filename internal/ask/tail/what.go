@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/display"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/record/discovery"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"kubejournal/internal/display"
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/yamltext"
 )

@@ -12,8 +12,8 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
-	"kubejournal/internal/display"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/discovery"
 )

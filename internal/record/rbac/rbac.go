@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
-	"kubejournal/internal/display"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/yamltext"
 )
