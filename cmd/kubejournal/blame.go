@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/blame"
 	"kubejournal/internal/format/line"

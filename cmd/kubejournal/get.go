@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/tail"
 )

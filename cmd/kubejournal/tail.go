@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/answer"
+	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/tail"
