@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/blame"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/blame"
 	"kubejournal/internal/format/line"
 )
 

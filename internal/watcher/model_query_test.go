@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/ask/blame"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/blame"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
