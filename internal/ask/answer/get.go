@@ -14,9 +14,9 @@ import (
 
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/restore"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/restore"
 )
 
 // Get says how objects are shown.
