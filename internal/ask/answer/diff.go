@@ -13,11 +13,11 @@ import (
 
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/yamltext"
 )
 
 // ErrDifferent says that two states differ. It was shown.

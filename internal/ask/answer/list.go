@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"kubejournal/internal/ask/display"
+	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/yamltext"
 )
 
 // objects writes objects as kubectl get -o yaml or json does: several in a List, one after the other.

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/yamltext"
 )
 
 // Result is a version of an object with the writes that its values are from. Its JSON is what blame -o json prints; fields

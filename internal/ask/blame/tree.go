@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/yamltext"
 )
 
 // node is a value of the object: who wrote it, not what it is. The write of a container is that which added or replaced it,

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 
 	"kubejournal/internal/ask/display"
+	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/yamltext"
 )
 
 // WriteEntries writes what may be watched as the resources of a config, each with a comment about it. What is refused is

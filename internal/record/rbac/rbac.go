@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/ask/display"
+	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/config"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/yamltext"
 )
 
 const (
