@@ -20,7 +20,7 @@ import (
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/pager"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // checkpointEnv is the variable behind --checkpoint.

@@ -13,7 +13,7 @@ import (
 
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // flagUsage is the help of the flags that set keys of the config.

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/pager"
 )
 

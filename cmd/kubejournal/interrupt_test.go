@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // An answer that does not look at its context is left alone once that has ended, and its temporary folder is removed.

@@ -13,7 +13,7 @@ import (
 
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/daemon"
 )

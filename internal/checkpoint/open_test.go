@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/host/disk"
 )
 
 // helperEnv makes the test binary open the checkpoint that it names, and hold it

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // unlock makes the lock of a checkpoint one that does nothing.

@@ -59,7 +59,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 var (

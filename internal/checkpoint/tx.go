@@ -11,7 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // update runs fn in one transaction and commits the sum with what fn changed.

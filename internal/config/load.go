@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/viper"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // maxFileBytes bounds what is read: a config is written by hand or by a template, and a wrong path may be a device.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"

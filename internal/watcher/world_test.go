@@ -26,8 +26,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	process "kubejournal/internal/record/daemon"

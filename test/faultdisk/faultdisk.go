@@ -13,7 +13,7 @@ import (
 	"sync"
 	"syscall"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // Errors that operations return.

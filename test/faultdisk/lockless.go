@@ -3,7 +3,7 @@ package faultdisk
 import (
 	"io/fs"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // WithoutLocks returns a file system on which locks do nothing, as on some network

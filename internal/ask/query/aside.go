@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 )
 
 // aside is a damaged coverage file that the daemon has set aside: until then nothing says what was watched.

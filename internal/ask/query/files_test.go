@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 )
 
 // TestSegmentGone removes a segment from the middle of a journal: what is lost with it is named, and never made up.

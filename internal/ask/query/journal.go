@@ -13,11 +13,11 @@ import (
 	"strings"
 
 	"kubejournal/internal/ask/merge"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 )
 
 // ErrDamaged says that a file of the journal cannot be read as its index says.

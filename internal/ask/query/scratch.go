@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // Merged lines are in a folder of their own in TMPDIR, whose lock is held until it is removed. A run that is killed leaves

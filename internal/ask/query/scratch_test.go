@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // TestScratch leaves folders in TMPDIR as runs that were killed do: the next one that merges journals removes them, and

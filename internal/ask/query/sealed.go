@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"slices"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 )
 
 // sealed is a SEALED line.

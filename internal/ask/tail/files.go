@@ -31,9 +31,9 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 )
 
 // ErrNotCovered says that nobody watched what is asked for, or not all the time. It was said.

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // External compares objects with the program that KUBECTL_EXTERNAL_DIFF names, as kubectl diff does: it gets two

@@ -90,7 +90,7 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // Why an interval has ended, beside the reasons of GAP lines.

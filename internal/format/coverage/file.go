@@ -17,8 +17,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 )
 
 // silence is for how long neither a pulse nor anything that was read has confirmed a stream that gets pulses, until what is

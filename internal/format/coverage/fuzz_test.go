@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 )
 
 // Whatever the records of a file say, its intervals are in order and apart, within what their records claim, and no fewer

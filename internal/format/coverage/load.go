@@ -13,7 +13,7 @@ import (
 	"os"
 	"slices"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // Why a file cannot be read. It is left as it is, but for one that is damaged.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 )
 
 // Stream is what is known of one stream's coverage.

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 )
 
 const (

@@ -17,9 +17,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 )
 
 // memberSize bounds a gzip member, in bytes of lines: it ends with the last line that fits, or with a longer one.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/host/disk"
 )
 
 // checkIndexes checks that each index is about its segment and has its lines; and, if all of them are there, that each

@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 )
 
 // Where young files take too much room, whoever fills them is to lose lines, and nobody else: of the namespace that has most

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // timeOf is the time of the line seq as writeTimed writes it.

@@ -54,7 +54,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 const fileMode = 0o640

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // numbered is one journal line of a length that depends on its seq, with its end.

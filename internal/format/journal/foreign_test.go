@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 const stranger = 12345

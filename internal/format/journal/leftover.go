@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // Beside a journal there are files that are being written, each under the name that temporaryOf gives it: compressed

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 const rotatedName = "journal-2026-11-20T16-10-24.000.jsonl"

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/test/faultdisk"
 )
 

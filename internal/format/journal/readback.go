@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // Tail is what ReadBack found besides the lines.

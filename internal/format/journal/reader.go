@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/host/disk"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // checkEvery is how long the active file may be out of its place before a write notices. A Sync always checks.

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 )
 
 // Seal returns what a SEALED line is to say of the oldest committed rotated file that begins after a line; nil where there is

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // What is sealed next is the oldest file that is not, with the lines that it has, whatever a listing missed and whatever others

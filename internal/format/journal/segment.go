@@ -18,9 +18,9 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 )
 
 // Segment is one file of a journal.

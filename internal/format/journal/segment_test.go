@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/test/faultdisk"
 )
 

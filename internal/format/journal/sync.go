@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // rewriteChunk is how much of a file is rewritten at once, in bytes.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/test/faultdisk"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // A lock keeps two processes from one journal. On some volumes it does nothing (NFS without a lock daemon, some FUSE file

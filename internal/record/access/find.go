@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kubeclient"
 )
 

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/logging"
 )

@@ -24,9 +24,9 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/ops"
 )

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 	"kubejournal/test/faultdisk"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 var (

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/record/metrics"
 )
 

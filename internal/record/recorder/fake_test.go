@@ -15,10 +15,10 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/disk"
 	"kubejournal/internal/record/metrics"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/disk"
 	"kubejournal/test/faultdisk"
 )
 

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kubejournal/internal/disk"
+	"kubejournal/internal/host/disk"
 )
 
 // What others have put in the place of a file that is made is neither followed nor written to, and does not block.
