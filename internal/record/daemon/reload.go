@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/filewatch"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/host/filewatch"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/manager"
