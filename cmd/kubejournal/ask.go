@@ -21,7 +21,7 @@ import (
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/pager"
+	"kubejournal/internal/host/pager"
 )
 
 // exitNotCovered says that an answer depends on a time at which nobody watched.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/pager"
+	"kubejournal/internal/host/pager"
 )
 
 // grace is how long an answer may still take after it was interrupted.
