@@ -15,7 +15,7 @@ import (
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
-	"kubejournal/internal/logging"
+	"kubejournal/internal/host/logging"
 	"kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/ops"
 )

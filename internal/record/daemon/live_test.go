@@ -23,8 +23,8 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
+	"kubejournal/internal/host/logging"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/logging"
 )
 
 // soon is how long a condition may take to come true on a machine under load.
