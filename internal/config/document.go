@@ -18,7 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"kubejournal/internal/suggest"
+	"kubejournal/internal/host/suggest"
 )
 
 // document is the config file as it is read: the YAML tree is walked along the Config type, and what fits goes into

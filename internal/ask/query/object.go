@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"kubejournal/internal/host/suggest"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/suggest"
 )
 
 // Object selects the objects of a resource, or the one of them that has the name, in whatever namespace.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/suggest"
+	"kubejournal/internal/host/suggest"
 )
 
 // Resolver records what the server serves and finds in it what a user names. It is safe for concurrent use.
