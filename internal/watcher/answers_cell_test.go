@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 )
 
 // loadPrevious prepares the store of previous versions. A stream that compares nothing any more drops what it has: it

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/watcher"
 )

@@ -10,7 +10,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/recorder"
 )
 

@@ -20,7 +20,7 @@ import (
 
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 )
 
 // Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server

@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 )
 
 const (

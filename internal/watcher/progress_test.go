@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"

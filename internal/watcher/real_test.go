@@ -19,7 +19,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kubefake"
 	resources "kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/manager"

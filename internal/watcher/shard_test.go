@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"

@@ -18,7 +18,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"

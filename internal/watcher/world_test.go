@@ -28,7 +28,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kubefake"
 	process "kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/discovery"

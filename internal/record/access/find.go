@@ -19,7 +19,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 )
 
 // Find finds the API server as kubectl does.

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 )
 
 // issuer is an OpenID Connect provider that takes each refresh token once, and an API server that takes its last id

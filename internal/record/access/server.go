@@ -14,7 +14,7 @@ import (
 
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/discovery"
 )
 

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 )
 
 // A proxy between the daemon and its own cluster is a warning, one on the way to another cluster is not.

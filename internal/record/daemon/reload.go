@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/host/filewatch"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/ops"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/watcher"
 )
 

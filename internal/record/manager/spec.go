@@ -10,7 +10,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/watcher"
 )

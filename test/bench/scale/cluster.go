@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 )
 
 // load is what happens in a cluster of so many nodes, in proportion to the largest that Kubernetes supports, with figures that

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/kube/kubeclient"
 )
 
 const (
