@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // quiet is a kubejournal process that watches config maps of which nothing changes, beside its API server.

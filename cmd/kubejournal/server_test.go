@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // fake is the API server of one script, and what it refuses.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // Two signals that come at once are one request: the program ends with everything committed.

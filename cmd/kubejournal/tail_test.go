@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/schema"
 )
 

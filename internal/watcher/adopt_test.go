@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 )
 

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // want is what may become of a stream while a fault lasts: any of these.

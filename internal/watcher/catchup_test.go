@@ -11,7 +11,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"

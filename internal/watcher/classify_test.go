@@ -22,7 +22,7 @@ import (
 
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // A list is not asked for in another form after what had nothing to do with its form.

@@ -21,7 +21,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/watcher"
 )
 

@@ -11,7 +11,7 @@ import (
 	"compress/gzip"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // earlier is the entry that testdata/earlier was written with, and earlierObjects how

@@ -15,7 +15,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 )
 

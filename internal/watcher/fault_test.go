@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"sync"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // requests are those about one resource, by verb, from the nth request on.

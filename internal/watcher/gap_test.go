@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/watcher"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 )
 

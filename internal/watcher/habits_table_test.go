@@ -3,7 +3,7 @@ package watcher_test
 import (
 	"slices"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // Why no reader can find a habit out.

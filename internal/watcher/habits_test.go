@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 var (

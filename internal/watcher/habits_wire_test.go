@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // Parts of answers that are said by hand.

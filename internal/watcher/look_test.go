@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/record/manager"
 )
 

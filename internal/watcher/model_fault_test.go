@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // faults is what goes wrong with requests: rules, of which the first that fits

@@ -20,7 +20,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 )
 

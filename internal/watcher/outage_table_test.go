@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // What a daemon says that has lost its server is one thing in every place, and agrees with the pulses: the table in

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/record/ops"
 	"kubejournal/internal/watcher"
 )

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 )
 

@@ -20,7 +20,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	resources "kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 )
 

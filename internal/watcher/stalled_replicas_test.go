@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // A leader whose watch has stalled is believed until somebody reads what was missing: the next leader, for all

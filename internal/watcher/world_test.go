@@ -29,7 +29,7 @@ import (
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	process "kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/manager"

@@ -24,7 +24,7 @@ import (
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 	"kubejournal/test/program"
 	"kubejournal/test/workload"

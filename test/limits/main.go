@@ -4,7 +4,7 @@
 // where the daemon ended, was not ready, or did not write a change meanwhile.
 //
 // The limit is a control group's, where one can be made (as root, or where the group is delegated); else only Go's own
-// (GOMEMLIMIT) holds, and the figures are compared with the limit. The API server is internal/kubefake.
+// (GOMEMLIMIT) holds, and the figures are compared with the limit. The API server is internal/kube/kubefake.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/program"
 )
 

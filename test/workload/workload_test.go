@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/invariant"
 	"kubejournal/test/program"
 )

@@ -24,7 +24,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/host/logging"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 )
 
 // soon is how long a condition may take to come true on a machine under load.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/record/recorder"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kubefake"
+	"kubejournal/internal/kube/kubefake"
 	"kubejournal/test/conformance"
 )
 
