@@ -20,9 +20,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/format/schema"
 	"kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/metrics"
-	"kubejournal/internal/schema"
 )
 
 // root is the repository's.

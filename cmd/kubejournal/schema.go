@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/schema"
+	"kubejournal/internal/format/schema"
 )
 
 func newSchemaCommand() *cobra.Command {

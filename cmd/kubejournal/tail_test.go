@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/format/schema"
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/schema"
 )
 
 // screen holds what many goroutines write to it.

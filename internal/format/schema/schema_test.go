@@ -230,7 +230,7 @@ func TestLines(t *testing.T) {
 		}
 	}
 	for _, page := range []string{"README.md", "docs/line.md"} {
-		examples := fenced(read(t, "../../"+page), "json line")
+		examples := fenced(read(t, "../../../"+page), "json line")
 		if len(examples) == 0 {
 			t.Errorf("%s shows no line", page)
 		}
@@ -309,8 +309,8 @@ func TestFaultyLines(t *testing.T) {
 
 func TestConfigs(t *testing.T) {
 	s := compile(t, Config())
-	files, err := filepath.Glob("../../configs/*.yaml")
-	examples, err2 := filepath.Glob("../../configs/examples/*.yaml")
+	files, err := filepath.Glob("../../../configs/*.yaml")
+	examples, err2 := filepath.Glob("../../../configs/examples/*.yaml")
 	if err != nil || err2 != nil || len(files) == 0 || len(examples) == 0 {
 		t.Fatal("no configs", err, err2)
 	}
@@ -321,7 +321,7 @@ func TestConfigs(t *testing.T) {
 		}
 	}
 	for _, page := range []string{"README.md", "docs/config.md"} {
-		blocks := fenced(read(t, "../../"+page), "yaml config")
+		blocks := fenced(read(t, "../../../"+page), "yaml config")
 		if len(blocks) == 0 {
 			t.Errorf("%s shows no config", page)
 		}
@@ -405,7 +405,7 @@ var beyond = map[string]string{
 // What can be seen in the form of a config is refused by the schema too.
 func TestFaultyConfigs(t *testing.T) {
 	s := compile(t, Config())
-	archive, err := txtar.ParseFile("../../cmd/kubejournal/testdata/faults.txtar")
+	archive, err := txtar.ParseFile("../../../cmd/kubejournal/testdata/faults.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
