@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/host/pager"
+	"kubejournal/internal/host/terminal"
 )
 
 // exitNotCovered says that an answer depends on a time at which nobody watched.
@@ -227,11 +227,11 @@ func (f *askFlags) asking(
 	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
-	page := pager.Start(cmd.Context(), cmd.InOrStdin(), display.Raw(o.Writer), os.LookupEnv, func(err error) {
-		display.Note(o.Notes, fmt.Sprintf("no pager: %v", err))
+	page := pager.Start(cmd.Context(), cmd.InOrStdin(), terminal.Raw(o.Writer), os.LookupEnv, func(err error) {
+		terminal.Note(o.Notes, fmt.Sprintf("no pager: %v", err))
 	})
 	q.page.Store(page)
-	o.Writer, o.Notes = display.NewWriter(page, false), display.NewWriter(page.Notes(display.Raw(o.Notes)), false)
+	o.Writer, o.Notes = terminal.NewWriter(page, false), terminal.NewWriter(page.Notes(terminal.Raw(o.Notes)), false)
 	err = answer()
 	return f.status(errors.Join(err, page.Close()))
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/host/disk"
+	"kubejournal/internal/host/terminal"
 )
 
 // checkpointEnv is the variable behind --checkpoint.
@@ -111,7 +111,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if the file cannot be read or a
 				return explainCheckpoint(path, err)
 			}
 			if output == "json" {
-				enc := json.NewEncoder(display.Raw(cmd.OutOrStdout()))
+				enc := json.NewEncoder(terminal.Raw(cmd.OutOrStdout()))
 				enc.SetIndent("", "  ")
 				return enc.Encode(shown)
 			}
@@ -130,7 +130,7 @@ func writeCheckpoint(w io.Writer, c *checkpoint.Summary) error {
 	if c.Journal.Seq > 0 {
 		journal = fmt.Sprintf("committed up to seq %d", c.Journal.Seq)
 	}
-	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", display.Line(c.Path), c.Size, c.Schema, display.Line(cmp.Or(c.Cluster, "-")), journal)
+	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", terminal.Line(c.Path), c.Size, c.Schema, terminal.Line(cmp.Or(c.Cluster, "-")), journal)
 	if c.Recovered > 0 {
 		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start goes on there\n", c.Recovered)
 	}
@@ -150,7 +150,7 @@ func writeCheckpoint(w io.Writer, c *checkpoint.Summary) error {
 		case s.Gap != nil:
 			state += fmt.Sprintf(": %s to %s", cmp.Or(s.Gap.FromResourceVersion, "-"), s.Gap.ResourceVersion)
 		}
-		fmt.Fprintln(t, display.Cells(s.Stream, cmp.Or(s.ResourceVersion, "-"), state, strconv.Itoa(s.Known)))
+		fmt.Fprintln(t, terminal.Cells(s.Stream, cmp.Or(s.ResourceVersion, "-"), state, strconv.Itoa(s.Known)))
 	}
 	return t.Flush()
 }
@@ -191,7 +191,7 @@ it.`,
 				return explainCheckpoint(path, err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: forgot position %s and %d known objects; the next run begins it anew\n",
-				display.Line(forgotten.Stream), cmp.Or(forgotten.ResourceVersion, "-"), forgotten.Known)
+				terminal.Line(forgotten.Stream), cmp.Or(forgotten.ResourceVersion, "-"), forgotten.Known)
 			return err
 		},
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/host/terminal"
 )
 
 // asked returns the clusters that are asked, with their journals. One journal is not read for that.
@@ -20,7 +20,7 @@ func (f *askFlags) asked(cmd *cobra.Command) ([]query.Cluster, error) {
 	if len(paths) == 1 && len(f.clusters) == 0 {
 		return []query.Cluster{{Paths: paths}}, nil
 	}
-	notice := func(text string) { display.Note(cmd.ErrOrStderr(), text) }
+	notice := func(text string) { terminal.Note(cmd.ErrOrStderr(), text) }
 	all, err := query.Clusters(cmd.Context(), paths, notice)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (f *askFlags) completeClusters(cmd *cobra.Command) {
 		before := word[:strings.LastIndexByte(word, ',')+1]
 		var names []string
 		for _, c := range all {
-			if name := before + c.Name; strings.HasPrefix(name, word) && display.IsShellWord(c.Name) {
+			if name := before + c.Name; strings.HasPrefix(name, word) && terminal.IsShellWord(c.Name) {
 				names = append(names, name)
 			}
 		}

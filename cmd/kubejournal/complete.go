@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/host/terminal"
 )
 
 // longestCompletion is how long a shell waits for names: those of a journal with an index are found in less.
@@ -41,7 +41,7 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 					continue
 				}
 				for _, name := range names(ctx, j, args, word) {
-					if strings.HasPrefix(name, word) && display.IsShellWord(name) {
+					if strings.HasPrefix(name, word) && terminal.IsShellWord(name) {
 						fitting[name] = true
 					}
 				}

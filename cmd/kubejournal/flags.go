@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
+	"kubejournal/internal/host/terminal"
 )
 
 // flagUsage is the help of the flags that set keys of the config.
@@ -54,7 +54,7 @@ func configPath(flag string, args []string, env config.Env) (string, error) {
 		if err == nil && !filepath.IsAbs(path) {
 			if uid, ok := disk.OwnerOf(info); ok && uid != 0 && int(uid) != os.Geteuid() {
 				return path, config.Faults{{Msg: fmt.Sprintf("%s belongs to user %d, and a config can name a program to run;"+
-					" if you trust it, name it: --config %s", disk.Absolute(path), uid, display.ShellWord(disk.Absolute(path)))}}
+					" if you trust it, name it: --config %s", disk.Absolute(path), uid, terminal.ShellWord(disk.Absolute(path)))}}
 			}
 		}
 		return path, nil

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/host/terminal"
 )
 
 func newIndexCommand() *cobra.Command {
@@ -64,10 +64,10 @@ func indexJournal(cmd *cobra.Command, path string, verify bool) error {
 	j.Reindex(cmd.Context(), func(path string, fault error) {
 		if tried++; fault != nil {
 			err = statusError(exitFault)
-			display.Note(cmd.ErrOrStderr(), fault.Error())
+			terminal.Note(cmd.ErrOrStderr(), fault.Error())
 			return
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", display.Line(path))
+		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", terminal.Line(path))
 	})
 	if tried == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: every rotated file has its index")
@@ -79,7 +79,7 @@ func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 	faults := 0
 	is, err := j.Verify(cmd.Context(), func(fault string) {
 		faults++
-		fmt.Fprintln(cmd.OutOrStdout(), display.Line(fault))
+		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(fault))
 	})
 	switch {
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/rbac"
@@ -71,9 +71,9 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 				return err
 			}
 			for _, w := range warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), display.Line(w.Error()))
+				fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(w.Error()))
 			}
-			_, err = display.Raw(cmd.OutOrStdout()).Write(yaml)
+			_, err = terminal.Raw(cmd.OutOrStdout()).Write(yaml)
 			return err
 		},
 	}

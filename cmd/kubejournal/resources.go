@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
 )
 
@@ -54,7 +54,7 @@ Exit status: 0, also where lists fail; 2 for a usage fault, 1 if the server cann
 				return errors.New("the server has nothing that can be watched")
 			}
 			if output == "yaml" {
-				return access.WriteEntries(display.Raw(cmd.OutOrStdout()), offers, namespace, all)
+				return access.WriteEntries(terminal.Raw(cmd.OutOrStdout()), offers, namespace, all)
 			}
 			var names strings.Builder
 			for _, o := range offers {

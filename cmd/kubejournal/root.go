@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
 )
 
@@ -23,9 +23,9 @@ const (
 )
 
 // run is the whole program. Journal lines and answers go to stdout, everything else to stderr. Text goes there through the one
-// writer that escapes what a terminal would act on; what writes JSON or YAML asks it for display.Raw.
+// writer that escapes what a terminal would act on; what writes JSON or YAML asks it for terminal.Raw.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	out, notes := display.NewWriter(stdout, false), display.NewWriter(stderr, false)
+	out, notes := terminal.NewWriter(stdout, false), terminal.NewWriter(stderr, false)
 	defer out.Close()   //nolint:errcheck // half a rune, of text that a reader of a pipe has left
 	defer notes.Close() //nolint:errcheck // stderr: nobody else to tell
 	root := newRootCommand()
@@ -47,11 +47,11 @@ func status(err error, stderr io.Writer) int {
 	var faults config.Faults
 	if errors.As(err, &faults) {
 		for _, f := range faults {
-			fmt.Fprintln(stderr, display.Line(f.Error()))
+			fmt.Fprintln(stderr, terminal.Line(f.Error()))
 		}
 		return exitUsage
 	}
-	display.Note(stderr, access.Hide(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
+	terminal.Note(stderr, access.Hide(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return exitUsage

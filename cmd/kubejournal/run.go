@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/logging"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/ops"
 )
@@ -129,7 +129,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	err = daemon.New(cfg, daemon.Options{
 		Version: build.version, Commit: build.commit, Log: log, Level: level,
-		Stdout: display.Raw(cmd.OutOrStdout()), Display: shown,
+		Stdout: terminal.Raw(cmd.OutOrStdout()), Display: shown,
 		ConfigPath: path, Hangup: hangup,
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, os.LookupEnv) },
 	}).Run(cmd.Context())
@@ -151,7 +151,7 @@ func displayOf(cmd *cobra.Command, format, path string) (*tail.Style, error) {
 	case !slices.Contains([]string{"", "auto", "json", "text"}, format):
 		return nil, fmt.Errorf("%s: %q is not known; write auto, json or text", from, format)
 	case format == "text" && path != config.Stdout:
-		return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with: kubejournal tail %s", from, display.ShellWord(path))
+		return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with: kubejournal tail %s", from, terminal.ShellWord(path))
 	case format != "text" && style.Width == nil:
 		return nil, nil
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/ops"
 )
 
@@ -59,7 +59,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 				if err != nil {
 					return err
 				}
-				_, err = display.Raw(cmd.OutOrStdout()).Write(streams)
+				_, err = terminal.Raw(cmd.OutOrStdout()).Write(streams)
 				return err
 			}
 			status, err := ops.FetchStatus(cmd.Context(), at)

@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/host/terminal"
 )
 
 // tailFlags are the flags of tail.
@@ -210,7 +210,7 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 		f.Lines = tail.All // of stdin the last ones are known at the end only
 	}
 	f.Follow = f.Follow && !f.noFollow && f.Filter.Until.IsZero()
-	f.Notice = func(text string) { display.Note(cmd.ErrOrStderr(), text) }
+	f.Notice = func(text string) { terminal.Note(cmd.ErrOrStderr(), text) }
 	f.Doubt = (&answer.Output{Notes: cmd.ErrOrStderr()}).Doubt
 	f.Gone = func() bool { return tail.ReaderGone(cmd.OutOrStdout()) }
 	style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)

@@ -67,13 +67,13 @@ func (s *screen) until(t *testing.T, pattern string) string {
 	}
 }
 
-// terminal is a pseudo terminal: what is written to tty comes out on the screen.
-type terminal struct {
+// pseudoTerminal is one: what is written to tty comes out on the screen.
+type pseudoTerminal struct {
 	*screen
 	tty *os.File
 }
 
-func newTerminal(t *testing.T, width uint16) *terminal {
+func newTerminal(t *testing.T, width uint16) *pseudoTerminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -100,7 +100,7 @@ func newTerminal(t *testing.T, width uint16) *terminal {
 	go func() { // until the master is closed
 		_, _ = io.Copy(s, master)
 	}()
-	return &terminal{screen: s, tty: tty}
+	return &pseudoTerminal{screen: s, tty: tty}
 }
 
 func TestTailOnTerminal(t *testing.T) {

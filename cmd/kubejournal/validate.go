@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/daemon"
 )
@@ -65,7 +65,7 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 			if len(faults) > 0 {
 				return faults
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", display.Line(path), count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", terminal.Line(path), count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
 			return err
 		},
 	}
@@ -79,7 +79,7 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 
 func warn(cmd *cobra.Command, warnings config.Faults) {
 	for _, w := range warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), display.Line(w.Error()))
+		fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(w.Error()))
 	}
 }
 
@@ -153,7 +153,7 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ENTRY\tRESOURCE\tSTREAM\tVERSION\tSTATE")
 	for _, r := range found.Rows {
-		fmt.Fprintln(t, display.Cells(r.Entry, r.Resource, r.Stream, r.Version, r.State))
+		fmt.Fprintln(t, terminal.Cells(r.Entry, r.Resource, r.Stream, r.Version, r.State))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -165,6 +165,6 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	case n > 0:
 		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path, count(n, "finding", "findings"))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", display.Line(path), display.Line(s.Host), count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", terminal.Line(path), terminal.Line(s.Host), count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
 	return err
 }

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/host/terminal"
 )
 
 // ErrNotCovered says that the answer depends on a time at which a stream was not watched, or on what is gone. It was said.
@@ -32,8 +32,8 @@ type Output struct {
 	cluster string // whose answer it is, where several are asked
 }
 
-// Raw returns what the data is written to once it is escaped. It makes an Output one that display.Raw looks into.
-func (o *Output) Raw() io.Writer { return display.Raw(o.Writer) }
+// Raw returns what the data is written to once it is escaped. It makes an Output one that terminal.Raw looks into.
+func (o *Output) Raw() io.Writer { return terminal.Raw(o.Writer) }
 
 // JSON writes a value, on one line or indented, unless it is nested too deep for that. What a terminal would act on is escaped
 // there.
@@ -55,7 +55,7 @@ func (o *Output) JSON(v any, indent string) error {
 	if o.Terminal {
 		text = safeJSON(text)
 	}
-	_, err := display.Raw(o.Writer).Write(text)
+	_, err := terminal.Raw(o.Writer).Write(text)
 	return err
 }
 
@@ -63,7 +63,7 @@ func (o *Output) JSON(v any, indent string) error {
 func safeJSON(text []byte) (safe []byte) {
 	for l := range bytes.Lines(text) {
 		l, ended := bytes.CutSuffix(l, []byte("\n"))
-		if safe = display.AppendSafeJSON(safe, l); ended {
+		if safe = terminal.AppendSafeJSON(safe, l); ended {
 			safe = append(safe, '\n')
 		}
 	}
@@ -72,7 +72,7 @@ func safeJSON(text []byte) (safe []byte) {
 
 // note writes a sentence without its full stop.
 func (o *Output) note(format string, args ...any) {
-	display.Note(o.Notes, o.prefix()+fmt.Sprintf(format, args...))
+	terminal.Note(o.Notes, o.prefix()+fmt.Sprintf(format, args...))
 }
 
 // Note writes a sentence without its full stop, which begins with the cluster where several are asked.
@@ -273,4 +273,4 @@ func title(i *query.Item) string {
 	return printable(kind(i.Stream) + " " + name)
 }
 
-func printable(text string) string { return string(display.AppendRaw(nil, []byte(text))) }
+func printable(text string) string { return string(terminal.AppendRaw(nil, []byte(text))) }

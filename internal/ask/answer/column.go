@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/util/jsonpath"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 )
 
 // Who may write a CustomResourceDefinition says which columns a table has. These bound what that costs.
@@ -73,5 +73,5 @@ func cut(text string) string {
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}
-	return text[:n] + display.Ellipsis
+	return text[:n] + terminal.Ellipsis
 }

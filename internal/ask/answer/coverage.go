@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/format/coverage"
+	"kubejournal/internal/host/terminal"
 )
 
 // Watched is a stream of a cluster, which is named where several are asked, and from when to when it was watched.
@@ -55,14 +55,14 @@ func longNames(rows [][]string, width int) [][]string {
 		widest := 0
 		for _, row := range rows {
 			if len(row) > 1 { // no heading of a cluster
-				widest = max(widest, display.Columns([]byte(row[n+1])))
+				widest = max(widest, terminal.Columns([]byte(row[n+1])))
 			}
 		}
 		left -= widest + len("  ")
 	}
 	var all [][]string
 	for _, row := range rows {
-		if len(row) > 1 && display.Columns([]byte(printable(row[0]))) > left {
+		if len(row) > 1 && terminal.Columns([]byte(printable(row[0]))) > left {
 			all = append(all, row[:1])
 			row = append([]string{""}, row[1:]...)
 		}

@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/host/terminal"
 )
 
 // ErrDifferent says that two states differ. It was shown.
@@ -96,7 +97,7 @@ func (d *Diff) Print(ctx context.Context, all []Compared, o *Output) error {
 		return err
 	}
 	if external != nil && different > 0 {
-		if _, err := external.Run(ctx, display.NewWriter(o.Writer, true), o.Notes); err != nil {
+		if _, err := external.Run(ctx, terminal.NewWriter(o.Writer, true), o.Notes); err != nil {
 			return err
 		}
 	}
@@ -310,7 +311,7 @@ func (d *diff) show(p *pair) error {
 	if p.lacking != "" {
 		text = fmt.Appendf(text, "# incomplete: %s\n", printable(p.lacking))
 	}
-	_, err := display.NewWriter(d.o.Writer, d.Colour).Write(text)
+	_, err := terminal.NewWriter(d.o.Writer, d.Colour).Write(text)
 	return err
 }
 

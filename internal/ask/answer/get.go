@@ -17,6 +17,7 @@ import (
 	"kubejournal/internal/ask/restore"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/terminal"
 )
 
 // Get says how objects are shown.
@@ -400,7 +401,7 @@ func writeRows(rows [][]string, cut []int, o *Output) error {
 				continue
 			}
 			row[n] = printable(row[n])
-			widths[n] = max(widths[n], display.Columns([]byte(row[n])))
+			widths[n] = max(widths[n], terminal.Columns([]byte(row[n])))
 		}
 		all += widths[n] + len(between)
 	}
@@ -421,14 +422,14 @@ func writeRows(rows [][]string, cut []int, o *Output) error {
 		for n, cell := range row {
 			at := len(out)
 			if out = append(out, cell...); rows[0][n] == "BY" {
-				out = display.CutStart(out, at, widths[n])
+				out = terminal.CutStart(out, at, widths[n])
 			} else {
-				out = display.CutMiddle(out, at, widths[n])
+				out = terminal.CutMiddle(out, at, widths[n])
 			}
-			out = append(display.Pad(out, widths[n]-display.Columns(out[at:])), between...)
+			out = append(terminal.Pad(out, widths[n]-terminal.Columns(out[at:])), between...)
 		}
 		if out = bytes.TrimRight(out, " "); o.Width > 0 {
-			out = display.CutEnd(out, start, o.Width)
+			out = terminal.CutEnd(out, start, o.Width)
 		}
 		out = append(out, '\n')
 	}

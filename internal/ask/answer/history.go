@@ -21,6 +21,7 @@ import (
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/host/terminal"
 )
 
 // History says which versions are shown, and how.
@@ -214,7 +215,7 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 // remark shows a line of text between rows.
 func (h *history) remark(at time.Time, text string) error {
 	if h.Format == "yaml" {
-		_, err := fmt.Fprintf(display.Raw(h.o.Writer), "# %s\n", printable(text))
+		_, err := fmt.Fprintf(terminal.Raw(h.o.Writer), "# %s\n", printable(text))
 		return err
 	}
 	return h.p.Note(at, text)
@@ -532,9 +533,9 @@ func (h *history) object(v *query.Version) error {
 		}
 	}
 	if h.Style.Width != nil { // to a terminal, and no longer what it means
-		text = display.AppendLines(nil, text)
+		text = terminal.AppendLines(nil, text)
 	}
-	_, err := fmt.Fprintf(display.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), display.Line(string(v.Text(line.Type))), text)
+	_, err := fmt.Fprintf(terminal.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), terminal.Line(string(v.Text(line.Type))), text)
 	return err
 }
 

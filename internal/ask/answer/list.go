@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/host/terminal"
 )
 
 // objects writes objects as kubectl get -o yaml or json does: several in a List, one after the other.
@@ -20,7 +20,7 @@ type objects struct {
 }
 
 func newObjects(o *Output, format string) *objects {
-	return &objects{Output: o, out: bufio.NewWriter(display.Raw(o.Writer)), json: format == "json", items: -1}
+	return &objects{Output: o, out: bufio.NewWriter(terminal.Raw(o.Writer)), json: format == "json", items: -1}
 }
 
 // begin begins a list.
@@ -100,7 +100,7 @@ func (o *objects) write(text []byte) {
 	case o.json:
 		text = safeJSON(text)
 	default:
-		text = display.AppendLines(nil, text)
+		text = terminal.AppendLines(nil, text)
 	}
 	_, _ = o.out.Write(text)
 }

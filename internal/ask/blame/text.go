@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 )
 
 const (
@@ -27,7 +28,7 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 		widest = max(widest, len(l.Text))
 	}
 	for w := range r.writes {
-		who, seq = max(who, display.Columns(appendWho(nil, w, width))), max(seq, len(fmt.Append(nil, w.Seq)))
+		who, seq = max(who, terminal.Columns(appendWho(nil, w, width))), max(seq, len(fmt.Append(nil, w.Seq)))
 		if zone, _ := w.When().Local().Zone(); !slices.Contains(zones, zone) {
 			zones = append(zones, zone)
 		}
@@ -39,15 +40,15 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 	start := 0
 	row := func(when, manager []byte, number any, text []byte) {
 		start = len(out)
-		out = display.Pad(append(out, when...), len(timeForm)-display.Columns(when))
+		out = terminal.Pad(append(out, when...), len(timeForm)-terminal.Columns(when))
 		begin := len(out) + len(between)
 		if out = append(append(out, between...), manager...); width > 0 {
-			out = display.CutStart(out, begin, who)
+			out = terminal.CutStart(out, begin, who)
 		}
-		out = display.Pad(out, who-display.Columns(out[begin:]))
+		out = terminal.Pad(out, who-terminal.Columns(out[begin:]))
 		out = fmt.Appendf(out, "%s%*v%s| ", between, seq, number, between)
 		if out = append(out, text...); width > 0 {
-			out = display.CutEnd(out, start, width)
+			out = terminal.CutEnd(out, start, width)
 		}
 		out = append(bytes.TrimRight(out, " "), '\n')
 	}
@@ -63,7 +64,7 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 		row(w.When().Local().AppendFormat(nil, timeForm), appendWho(nil, w, width), w.Seq, text)
 	}
 	for _, l := range r.Lines {
-		show(l.Write, display.AppendRaw(nil, []byte(l.Text)))
+		show(l.Write, terminal.AppendRaw(nil, []byte(l.Text)))
 	}
 	if len(r.Removed) > 0 {
 		above = nil
@@ -71,7 +72,7 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 		row([]byte("REMOVED"), nil, "", nil)
 	}
 	for _, f := range r.Removed {
-		show(f.Write, display.AppendSafeJSON(display.AppendRaw(nil, []byte(f.Path+": ")), f.Value))
+		show(f.Write, terminal.AppendSafeJSON(terminal.AppendRaw(nil, []byte(f.Path+": ")), f.Value))
 	}
 	_, err := to.Write(out)
 	return err
@@ -111,7 +112,7 @@ func appendWho(dst []byte, w *Write, width int) []byte {
 	if width > 0 {
 		who = display.Manager(who)
 	}
-	return display.AppendRaw(dst, []byte(who))
+	return terminal.AppendRaw(dst, []byte(who))
 }
 
 // Notes returns sentences, without full stops, about what is not known exactly, with times in the local zone.

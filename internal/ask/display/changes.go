@@ -1,5 +1,4 @@
-// Package display writes for people: text that is safe to print and fits into columns, and changes in short, what says
-// most first, and which versions of an object are noise.
+// Package display writes changes in short, what says most first, and says which versions of an object are noise.
 package display
 
 import (
@@ -10,6 +9,7 @@ import (
 	"slices"
 
 	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/host/terminal"
 )
 
 // Unlimited and more are the columns of what is no terminal, where nothing is left out to save space.
@@ -218,7 +218,7 @@ func AppendChanges(dst []byte, changes []Change, object []byte, limit int) []byt
 		room, fits := limit-len(", +9 more")*min(rest-1, 1), false
 		for begin, how := len(dst), least; how <= briefest && !fits; how++ {
 			dst = changes[shown].append(dst[:begin], object, how)
-			fits = len(dst)-start <= room || Columns(dst[start:]) <= room
+			fits = len(dst)-start <= room || terminal.Columns(dst[start:]) <= room
 		}
 		if !fits && shown > 0 {
 			return appendMore(dst[:before], rest, start, limit)
@@ -236,10 +236,10 @@ func appendMore(dst []byte, n, start, limit int) []byte {
 	more := fmt.Appendf(nil, ", +%d more", n)
 	if n == 0 {
 		more = nil
-	} else if Columns(dst[start:])+len(more) > limit {
+	} else if terminal.Columns(dst[start:])+len(more) > limit {
 		more = fmt.Appendf(nil, " +%d", n)
 	}
-	return append(CutEnd(dst, start, max(limit-len(more), 1)), more...)
+	return append(terminal.CutEnd(dst, start, max(limit-len(more), 1)), more...)
 }
 
 // append appends a change; object is what it led to, as far as it is known.
@@ -278,7 +278,7 @@ func (c *Change) appendCondition(dst, object []byte, how brevity) (text []byte, 
 	if len(rawjson.Inside(v[0])) == 0 {
 		return dst, false
 	}
-	dst = AppendText(dst, rawjson.Inside(v[0]))
+	dst = terminal.AppendText(dst, rawjson.Inside(v[0]))
 	whole, reason := *c, v[1]
 	switch {
 	case len(c.field) == 0:
@@ -288,13 +288,13 @@ func (c *Change) appendCondition(dst, object []byte, how brevity) (text []byte, 
 		}
 		whole.now, whole.old = v[2], old[1]
 	case string(c.field) != "status":
-		dst, reason = AppendText(append(dst, '.'), c.field), nil
+		dst, reason = terminal.AppendText(append(dst, '.'), c.field), nil
 	case c.reason != nil:
 		reason = c.reason
 	}
 	dst = whole.appendValues(dst, how)
 	if text := rawjson.Inside(reason); len(text) > 0 && string(c.op) != "remove" {
-		dst = append(AppendText(append(dst, " ("...), text), ')')
+		dst = append(terminal.AppendText(append(dst, " ("...), text), ')')
 	}
 	return dst, true
 }

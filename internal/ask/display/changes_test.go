@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/host/terminal"
 )
 
 // What changed between two objects, in full and as short as it gets.
@@ -78,7 +79,7 @@ func TestWhatChanged(t *testing.T) {
 		if c.brief == "" {
 			continue
 		}
-		if got := string(AppendChanges(nil, all, next, Columns([]byte(c.brief)))); got != c.brief {
+		if got := string(AppendChanges(nil, all, next, terminal.Columns([]byte(c.brief)))); got != c.brief {
 			t.Errorf("%s, in short:\ngot  %s\nwant %s", operations, got, c.brief)
 		}
 	}

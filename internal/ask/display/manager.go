@@ -3,6 +3,8 @@ package display
 import (
 	"slices"
 	"strings"
+
+	"kubejournal/internal/host/terminal"
 )
 
 // verbs are the commands of kubectl that write under the name kubectl-VERB.
@@ -23,7 +25,7 @@ var verbs = []string{
 //
 // Both are the insides of JSON strings.
 func AppendManager(dst, manager, subresource []byte) []byte {
-	return AppendText(dst, []byte(known(string(manager), string(subresource))))
+	return terminal.AppendText(dst, []byte(known(string(manager), string(subresource))))
 }
 
 // Manager returns the same for MANAGER or MANAGER/SUBRESOURCE, which may have what does not print.

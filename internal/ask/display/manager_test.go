@@ -1,5 +1,7 @@
 package display
 
+import "kubejournal/internal/host/terminal"
+
 import "testing"
 
 // Managers are shown as people know them, and where there is no room, by the ends of their names.
@@ -19,11 +21,11 @@ func TestManager(t *testing.T) {
 		t.Error(got)
 	}
 	for limit, want := range map[int]string{30: "kube-controller-manager", 23: "kube-controller-manager", 19: "…controller-manager", 9: "…-manager", 1: "…", 0: ""} {
-		if got := string(CutStart([]byte("x kube-controller-manager"), 2, limit)); got != "x "+want {
+		if got := string(terminal.CutStart([]byte("x kube-controller-manager"), 2, limit)); got != "x "+want {
 			t.Errorf("%d columns: %q, want %q", limit, got, want)
 		}
 	}
-	if got := string(CutStart([]byte("日本語"), 0, 4)); got != "…語" {
+	if got := string(terminal.CutStart([]byte("日本語"), 0, 4)); got != "…語" {
 		t.Error(got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/host/terminal"
 )
 
 // maxSteps is how many steps of a path are shown. Each is looked for in the object.
@@ -18,7 +19,7 @@ func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named
 		return append(dst, "object"...), false
 	}
 	if c.path[0] != '/' { // no pointer
-		return AppendText(dst, c.path), false
+		return terminal.AppendText(dst, c.path), false
 	}
 	start := 0
 	if how > inFull {
@@ -26,12 +27,12 @@ func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named
 	}
 	if how == briefest {
 		if end := bytes.LastIndexByte(c.path[:bytes.LastIndexByte(c.path, '/')], '/'); end > start {
-			dst, start = append(dst, Ellipsis...), end
+			dst, start = append(dst, terminal.Ellipsis...), end
 		}
 	}
 	for at, steps := start, 0; at < len(c.path); steps++ {
 		if steps == maxSteps {
-			return append(dst, Ellipsis...), false
+			return append(dst, terminal.Ellipsis...), false
 		}
 		end := len(c.path)
 		if n := bytes.IndexByte(c.path[at+1:], '/'); n >= 0 {
@@ -50,11 +51,11 @@ func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named
 			}
 		}
 		if i := bytes.LastIndex(step, []byte("~1")); i > 0 && how >= briefer {
-			step = append([]byte(Ellipsis), step[i:]...)
+			step = append([]byte(terminal.Ellipsis), step[i:]...)
 		}
 		begin := len(dst) + len("[")
 		if dst = appendStep(dst, step, key, list, at == start); key != nil && how >= briefer {
-			dst = append(CutMiddle(dst[:len(dst)-1], begin, maxKey), ']')
+			dst = append(terminal.CutMiddle(dst[:len(dst)-1], begin, maxKey), ']')
 		}
 		at = end
 	}
@@ -109,13 +110,13 @@ func (c *Change) keyOf(object []byte, end int) (key []byte, all bool) {
 func appendStep(dst, step, key []byte, list, first bool) []byte {
 	switch step = rawjson.Unescaped(step); {
 	case key != nil:
-		return append(AppendText(append(dst, '['), key), ']')
+		return append(terminal.AppendText(append(dst, '['), key), ']')
 	case list:
 		return append(append(append(dst, '['), step...), ']')
 	case len(step) == 0 || bytes.ContainsAny(step, `./[]" `):
-		return append(AppendText(append(dst, `["`...), step), `"]`...)
+		return append(terminal.AppendText(append(dst, `["`...), step), `"]`...)
 	case !first:
 		dst = append(dst, '.')
 	}
-	return AppendText(dst, step)
+	return terminal.AppendText(dst, step)
 }

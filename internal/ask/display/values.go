@@ -7,6 +7,7 @@ import (
 
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/host/terminal"
 )
 
 // appendValues appends what a field was and is.
@@ -66,7 +67,7 @@ func alike(a, b []byte) int {
 	if word := bytes.LastIndexAny(a[:n], "/ ,:;=@") + 1; word > n-maxValue/2 {
 		n = word
 	}
-	if n < 2*len(Ellipsis) {
+	if n < 2*len(terminal.Ellipsis) {
 		return 0
 	}
 	return n
@@ -137,11 +138,11 @@ func appendValue(dst, v []byte) []byte {
 		return appendString(dst, rawjson.Inside(v), false)
 	case '{', '[':
 		if len(v) > maxComplex {
-			return append(append(append(dst, v[0]), Ellipsis...), v[0]+2) // } and ] are two after { and [
+			return append(append(append(dst, v[0]), terminal.Ellipsis...), v[0]+2) // } and ] are two after { and [
 		}
 	}
 	start := len(dst)
-	return CutEnd(AppendRaw(dst, v), start, maxValue)
+	return terminal.CutEnd(terminal.AppendRaw(dst, v), start, maxValue)
 }
 
 // appendString appends the inside of a string: without quotes where it is one word, and no more than the beginning of a
@@ -151,12 +152,12 @@ func appendString(dst, inside []byte, rest bool) []byte {
 	start := len(dst)
 	dst = append(dst, '"')
 	if rest {
-		dst = append(dst, Ellipsis...)
+		dst = append(dst, terminal.Ellipsis...)
 	}
-	dst = AppendText(dst, inside)
+	dst = terminal.AppendText(dst, inside)
 	if word := dst[start+1:]; len(word) == 0 || bytes.IndexByte(word, ' ') >= 0 || bytes.IndexByte(word, ',') >= 0 ||
 		bytes.Contains(word, []byte("→")) {
-		return append(CutEnd(dst, start+1, maxValue), '"')
+		return append(terminal.CutEnd(dst, start+1, maxValue), '"')
 	}
-	return CutEnd(slices.Delete(dst, start, start+1), start, maxValue)
+	return terminal.CutEnd(slices.Delete(dst, start, start+1), start, maxValue)
 }

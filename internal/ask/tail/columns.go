@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/terminal"
 )
 
 // column is one that is as wide as its widest cell so far, within bounds.
@@ -42,14 +42,14 @@ var (
 	// wide is for terminals from wideFrom columns on, and where there is none.
 	wide = rowLayout{"15:04:05.000", "01-02 15:04", len("MODIFIED"), []column{
 		{kindHeading, 8, 32, 0.16, appendResource, appendKind, cutKind},
-		{objectHeading, 16, 56, 0.29, appendObject, nil, display.CutMiddle},
-		{whoHeading, 10, 28, 0.15, appendWho, appendManager, display.CutStart},
+		{objectHeading, 16, 56, 0.29, appendObject, nil, terminal.CutMiddle},
+		{whoHeading, 10, 28, 0.15, appendWho, appendManager, terminal.CutStart},
 	}}
 	// narrow has room for "pods shop/web-778fcb6d7-cdktc" and "…controller-manager" in 100 columns, says what kind of
 	// object it is even where a name is cut, and leaves what these columns do not need to what happened.
 	narrow = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
 		{objectHeading, 20, 60, 0.375, appendKindAndObject, nil, cutObject},
-		{whoHeading, 13, 28, 0.24, appendWho, appendManager, display.CutStart},
+		{whoHeading, 13, 28, 0.24, appendWho, appendManager, terminal.CutStart},
 	}}
 	// whole is for what is not cut: every column, and managers as the API names them.
 	whole = rowLayout{wide.time, wide.otherDay, wide.types, []column{
@@ -144,7 +144,7 @@ func (p *Printer) fitClusters() {
 	}
 	width := len(clusterHeading)
 	for _, cluster := range p.style.Clusters {
-		width = max(width, display.Columns(display.AppendText(nil, []byte(cluster))))
+		width = max(width, terminal.Columns(terminal.AppendText(nil, []byte(cluster))))
 	}
 	if p.cuts() {
 		width = min(width, clusterMost)
@@ -157,11 +157,11 @@ func (p *Printer) appendCluster() {
 		return
 	}
 	start := len(p.out)
-	p.out = display.AppendText(p.out, []byte(p.cluster))
+	p.out = terminal.AppendText(p.out, []byte(p.cluster))
 	if p.cuts() {
-		p.out = display.CutMiddle(p.out, start, p.first-gap)
+		p.out = terminal.CutMiddle(p.out, start, p.first-gap)
 	}
-	p.out = display.Pad(p.out, p.first-display.Columns(p.out[start:]))
+	p.out = terminal.Pad(p.out, p.first-terminal.Columns(p.out[start:]))
 }
 
 func (p *Printer) appendHeadings() {
@@ -173,7 +173,7 @@ func (p *Printer) appendHeadings() {
 	for i, c := range p.columns {
 		row = fmt.Appendf(row, "%-*s", p.width[i]+gap, c.heading)
 	}
-	p.appendDim(display.Head(append(row, "WHAT"...), p.full))
+	p.appendDim(terminal.Head(append(row, "WHAT"...), p.full))
 }
 
 // appendRow shows a line; closed is the SYNCED line of a GAP that is shown with it, else nil.
@@ -194,18 +194,18 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 		if p.out = c.appendTo(p.out, l, &p.same); len(p.out) == start {
 			p.out = append(p.out, '-')
 		}
-		n := display.Columns(p.out[start:])
+		n := terminal.Columns(p.out[start:])
 		if n > p.limit[i] && c.short != nil {
 			p.out = c.short(p.out[:start], l, &p.same)
-			n = display.Columns(p.out[start:])
+			n = terminal.Columns(p.out[start:])
 		}
 		p.width[i] = min(max(p.width[i], n), p.limit[i])
 		if c.cut != nil && n > p.limit[i] {
 			p.out = c.cut(p.out, start, p.limit[i])
-			n = display.Columns(p.out[start:])
+			n = terminal.Columns(p.out[start:])
 		}
 		fill := max(p.width[i]-n, 0) + gap
-		p.out = display.Pad(p.out, fill)
+		p.out = terminal.Pad(p.out, fill)
 		left -= n + fill
 	}
 	left = max(left, 1)
@@ -215,7 +215,7 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 	} else {
 		p.out = appendWhat(p.out, l, left, &p.changed)
 	}
-	p.out = append(bytes.TrimRight(display.CutEnd(p.out, start, left), " "), '\n')
+	p.out = append(bytes.TrimRight(terminal.CutEnd(p.out, start, left), " "), '\n')
 }
 
 // appendTime appends when the line was received or, with a mark, when a change was made that was received late: by then
@@ -223,7 +223,7 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 func (p *Printer) appendTime(l *line.Fields, local time.Time) {
 	written, late := l.Late()
 	if !late {
-		p.out = display.Pad(local.AppendFormat(p.out, p.time), gap)
+		p.out = terminal.Pad(local.AppendFormat(p.out, p.time), gap)
 		return
 	}
 	start, form := len(p.out), "15:04:05"
@@ -231,7 +231,7 @@ func (p *Printer) appendTime(l *line.Fields, local time.Time) {
 		form = p.otherDay
 	}
 	p.out = append(written.AppendFormat(p.out, form), '*')
-	p.out = display.Pad(p.out, len(p.time)+gap-(len(p.out)-start))
+	p.out = terminal.Pad(p.out, len(p.time)+gap-(len(p.out)-start))
 }
 
 // colours are the terminal's codes for a line's type.
@@ -252,21 +252,21 @@ func (p *Printer) appendType(t []byte) {
 		short = shortTypes[string(t)]
 	}
 	if p.out = append(p.out, short...); short == "" {
-		p.out = display.CutEnd(display.AppendText(p.out, t), start, p.types)
+		p.out = terminal.CutEnd(terminal.AppendText(p.out, t), start, p.types)
 	}
-	n := display.Columns(p.out[start:])
+	n := terminal.Columns(p.out[start:])
 	if p.style.Colour {
 		p.out = append(p.out, "\x1b[0m"...)
 	}
-	p.out = display.Pad(p.out, p.types-n+gap)
+	p.out = terminal.Pad(p.out, p.types-n+gap)
 }
 
 // cutKind cuts the end of what has a group, and the middle of other resources: they differ in their ends.
 func cutKind(dst []byte, start, limit int) []byte {
 	if bytes.IndexByte(dst[start:], '.') >= 0 {
-		return display.CutEnd(dst, start, limit)
+		return terminal.CutEnd(dst, start, limit)
 	}
-	return display.CutMiddle(dst, start, limit)
+	return terminal.CutMiddle(dst, start, limit)
 }
 
 // cutObject cuts a cell of appendKindAndObject: the namespace first, the name more than that, and the kind last.
@@ -274,15 +274,15 @@ func cutObject(dst []byte, start, limit int) []byte {
 	const least = 11 // columns of the object
 	kind, object, found := strings.Cut(string(dst[start:]), " ")
 	dst = cutKind(append(dst[:start], kind...), start, max(limit-1-least, limit/2))
-	left := limit - 1 - display.Columns(dst[start:])
+	left := limit - 1 - terminal.Columns(dst[start:])
 	if !found || left < 1 {
 		return dst
 	}
 	dst = append(dst, ' ')
 	if namespace, name, ok := strings.Cut(object, "/"); ok {
 		at := len(dst)
-		dst = append(display.CutEnd(append(dst, namespace...), at, max(left/4, 4)), '/')
-		left, object = left-display.Columns(dst[at:]), name
+		dst = append(terminal.CutEnd(append(dst, namespace...), at, max(left/4, 4)), '/')
+		left, object = left-terminal.Columns(dst[at:]), name
 	}
-	return display.CutMiddle(append(dst, object...), len(dst), left)
+	return terminal.CutMiddle(append(dst, object...), len(dst), left)
 }

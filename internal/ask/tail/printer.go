@@ -8,6 +8,7 @@ import (
 
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/terminal"
 )
 
 const (
@@ -51,10 +52,10 @@ type Printer struct {
 	screen
 }
 
-// NewPrinter returns a Printer that writes to w, text through a display.Writer.
+// NewPrinter returns a Printer that writes to w, text through a terminal.Writer.
 func NewPrinter(w io.Writer, style Style) *Printer {
-	if w = display.Raw(w); !style.JSON {
-		w = display.NewWriter(w, style.Colour)
+	if w = terminal.Raw(w); !style.JSON {
+		w = terminal.NewWriter(w, style.Colour)
 	}
 	return &Printer{w: w, style: style, screen: screen{asked: style.Same}}
 }
@@ -84,7 +85,7 @@ func (p *Printer) Print(l *line.Fields) error {
 // appendJSON writes a line as it is.
 func (p *Printer) appendJSON(l *line.Fields) {
 	if p.style.Width != nil {
-		p.out = append(display.AppendSafeJSON(p.out, l.Raw), '\n')
+		p.out = append(terminal.AppendSafeJSON(p.out, l.Raw), '\n')
 		return
 	}
 	p.out = append(append(p.out, l.Raw...), '\n')
@@ -118,10 +119,10 @@ func (p *Printer) between(h held) error {
 
 func (p *Printer) appendBad(text []byte) {
 	p.layOut()
-	p.out = display.Pad(append(p.out, '-'), len(p.time)-1+gap)
+	p.out = terminal.Pad(append(p.out, '-'), len(p.time)-1+gap)
 	p.appendType([]byte("BAD"))
 	start := len(p.out)
-	p.out = append(display.CutEnd(append(p.out, text...), start, p.full-p.head()), '\n')
+	p.out = append(terminal.CutEnd(append(p.out, text...), start, p.full-p.head()), '\n')
 }
 
 // describeBad appends the beginning of a line that cannot be read, printable.
@@ -129,9 +130,9 @@ func describeBad(dst, raw []byte) []byte {
 	if len(raw) == 0 {
 		return append(dst, "(empty)"...)
 	}
-	dst = display.AppendRaw(dst, raw[:min(len(raw), maxBad)])
+	dst = terminal.AppendRaw(dst, raw[:min(len(raw), maxBad)])
 	if len(raw) > maxBad {
-		dst = fmt.Appendf(dst, "%s (%d bytes)", display.Ellipsis, len(raw))
+		dst = fmt.Appendf(dst, "%s (%d bytes)", terminal.Ellipsis, len(raw))
 	}
 	return dst
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 )
 
 func TestMain(m *testing.M) {
@@ -102,7 +103,7 @@ func TestChanges(t *testing.T) {
 		if string(got) != "before "+want {
 			t.Errorf("%d columns: %s", limit, got)
 		}
-		if n := display.Columns(got) - len("before "); limit >= len("…, +6 more") && n > limit {
+		if n := terminal.Columns(got) - len("before "); limit >= len("…, +6 more") && n > limit {
 			t.Errorf("%d columns: took %d", limit, n)
 		}
 	}
@@ -116,7 +117,7 @@ func TestChanges(t *testing.T) {
 	for width := 1; width < 120; width++ {
 		l := objectLine("MODIFIED", `,"origin":"relist","changes":`+all)
 		for line := range strings.Lines(printed(t, Style{Width: func() int { return width }}, l)) {
-			if n := display.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
+			if n := terminal.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
 				t.Errorf("width %d: %d columns: %s", width, n, line)
 			}
 		}
@@ -129,7 +130,7 @@ func TestTerminal(t *testing.T) {
 	for _, width := range []int{1, 40, 60, 80, 100, 120, 200} {
 		got := printed(t, Style{Width: func() int { return width }}, deploymentLine, long, gapLine, `{"bad":"`+strings.Repeat("x", 300)+`"}`)
 		for line := range strings.Lines(got) {
-			if n := display.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
+			if n := terminal.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
 				t.Errorf("width %d: %d columns: %s", width, n, line)
 			}
 		}

@@ -13,8 +13,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/host/terminal"
 )
 
 var update = flag.Bool("update", false, "write testdata/screen-*.txt")
@@ -164,7 +164,7 @@ func TestScreen(t *testing.T) {
 			t.Errorf("%d columns (-want +got):\n%s", width, diff)
 		}
 		for line := range strings.Lines(got) {
-			if n := display.Columns([]byte(strings.TrimSuffix(line, "\n"))); width > 0 && n > width {
+			if n := terminal.Columns([]byte(strings.TrimSuffix(line, "\n"))); width > 0 && n > width {
 				t.Errorf("%d columns: %s", n, line)
 			}
 		}

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 )
 
 // Terminal returns the style for what is written to w: the width of a terminal, and colours if it takes them.
 func Terminal(w io.Writer, env func(string) string) (s Style) {
 	const usual = 80 // where a terminal does not say
-	f, ok := display.Raw(w).(*os.File)
+	f, ok := terminal.Raw(w).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return s
 	}
@@ -34,7 +34,7 @@ func wantsColour(env func(string) string) bool { return env("NO_COLOR") == "" &&
 
 // ReaderGone reports whether w is a pipe whose reader has gone, or a terminal that was hung up.
 func ReaderGone(w io.Writer) bool {
-	f, ok := display.Raw(w).(*os.File)
+	f, ok := terminal.Raw(w).(*os.File)
 	if !ok {
 		return false
 	}

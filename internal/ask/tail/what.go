@@ -11,6 +11,7 @@ import (
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/discovery"
 )
 
@@ -20,9 +21,9 @@ func appendResource(dst []byte, l *line.Fields, _ *Same) []byte {
 	if len(resource) == 0 {
 		resource, _, _ = bytes.Cut(l.Text(line.Stream), []byte("?"))
 	}
-	dst = display.AppendText(dst, resource)
+	dst = terminal.AppendText(dst, resource)
 	if group := l.Text(line.Group); len(group) > 0 {
-		dst = display.AppendText(append(dst, '.'), group)
+		dst = terminal.AppendText(append(dst, '.'), group)
 	}
 	return dst
 }
@@ -40,7 +41,7 @@ func appendKind(dst []byte, l *line.Fields, same *Same) []byte {
 			return append(dst, short...)
 		}
 	}
-	return display.AppendText(dst, resource)
+	return terminal.AppendText(dst, resource)
 }
 
 // appendKindAndObject appends both in one cell, for narrow terminals.
@@ -63,18 +64,18 @@ func appendObject(dst []byte, l *line.Fields, same *Same) []byte {
 		return appendScope(dst, l.Scope())
 	}
 	if namespace := l.Text(line.Namespace); len(namespace) > 0 && string(namespace) != same.Namespace {
-		dst = append(display.AppendText(dst, namespace), '/')
+		dst = append(terminal.AppendText(dst, namespace), '/')
 	}
-	return display.AppendText(dst, l.Text(line.Name))
+	return terminal.AppendText(dst, l.Text(line.Name))
 }
 
 // appendScope appends namespace=web&labelSelector=app%3Dweb as people write it.
 func appendScope(dst, scope []byte) []byte {
 	plain, err := url.QueryUnescape(strings.ReplaceAll(string(scope), "&", " "))
 	if err != nil {
-		return display.AppendRaw(dst, scope)
+		return terminal.AppendRaw(dst, scope)
 	}
-	return display.AppendRaw(dst, []byte(plain))
+	return terminal.AppendRaw(dst, []byte(plain))
 }
 
 // appendWho appends who wrote the version, as people know it: nobody for a deletion, since lines of earlier versions
@@ -93,8 +94,8 @@ func appendManager(dst []byte, l *line.Fields, _ *Same) []byte {
 // appendFullWho appends the writer as the API has it.
 func appendFullWho(dst []byte, l *line.Fields, _ *Same) []byte {
 	manager, subresource := who(l)
-	if dst = display.AppendText(dst, manager); len(manager) > 0 && len(subresource) > 0 {
-		dst = display.AppendText(append(dst, '/'), subresource)
+	if dst = terminal.AppendText(dst, manager); len(manager) > 0 && len(subresource) > 0 {
+		dst = terminal.AppendText(append(dst, '/'), subresource)
 	}
 	return dst
 }
@@ -127,7 +128,7 @@ func appendRemoved(dst []byte, l *line.Fields) []byte {
 		dst = fmt.Appendf(dst, "lines %d to %d are gone", is.From, is.To)
 	}
 	if reason := l.Text(line.Reason); len(reason) > 0 {
-		dst = display.AppendText(append(dst, ", "...), reason)
+		dst = terminal.AppendText(append(dst, ", "...), reason)
 	}
 	return dst
 }
@@ -174,26 +175,26 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 	switch {
 	case len(*changed) > 0:
 		part()
-		room := limit - display.Columns(dst[start:])
+		room := limit - terminal.Columns(dst[start:])
 		if found && string(origin) == "relist" && room > 50 { // it was not written then
 			room -= len(", ") + len(origin)
 		}
 		dst = display.AppendChanges(dst, *changed, l.Object, max(room, 1))
 	case len(generation) > 0 && len(event) == 0 && string(l.Text(line.Type)) != "DELETED":
 		part()
-		dst = display.AppendRaw(append(dst, "generation "...), generation)
+		dst = terminal.AppendRaw(append(dst, "generation "...), generation)
 	}
 	if l.Incomplete() {
 		part()
 		dst = append(dst, "truncated"...)
 		if omitted := l.Value(line.ChangesOmitted); len(omitted) > 0 {
-			dst = append(display.AppendRaw(append(dst, ", +"...), omitted), " changes left out"...)
+			dst = append(terminal.AppendRaw(append(dst, ", +"...), omitted), " changes left out"...)
 		}
 		if reason := l.Text(line.TruncatedReason); len(reason) > 0 {
-			dst = display.AppendText(append(dst, ' '), reason)
+			dst = terminal.AppendText(append(dst, ' '), reason)
 		}
 	}
-	if found && display.Columns(dst[start:])+len(", ")+len(origin) <= limit {
+	if found && terminal.Columns(dst[start:])+len(", ")+len(origin) <= limit {
 		part()
 		dst = append(dst, origin...)
 	}
@@ -212,12 +213,12 @@ func appendGap(dst []byte, l *line.Fields, unchanged []byte) []byte {
 		if lasted {
 			dst = append(dst, ", "...)
 		}
-		dst = display.AppendRaw(append(dst, "no difference, unchanged "...), unchanged)
+		dst = terminal.AppendRaw(append(dst, "no difference, unchanged "...), unchanged)
 	}
 	if lasted || unchanged != nil {
 		dst = append(dst, ": "...)
 	}
-	dst = display.AppendText(dst, l.Text(line.Reason))
+	dst = terminal.AppendText(dst, l.Text(line.Reason))
 	start, end := l.Text(line.FromResourceVersion), l.Text(line.ResourceVersion)
 	if len(start) == 0 && len(end) == 0 {
 		return dst
@@ -225,8 +226,8 @@ func appendGap(dst []byte, l *line.Fields, unchanged []byte) []byte {
 	if len(start) == 0 {
 		start = []byte("?")
 	}
-	dst = display.AppendText(append(dst, ", resourceVersion "...), start)
-	return display.AppendText(append(dst, "→"...), end)
+	dst = terminal.AppendText(append(dst, ", resourceVersion "...), start)
+	return terminal.AppendText(append(dst, "→"...), end)
 }
 
 // Unchanged reports whether a SYNCED has no object with a line.
@@ -253,7 +254,7 @@ func appendCount(dst, count []byte) []byte {
 		if len(dst) > start {
 			dst = append(dst, ", "...)
 		}
-		dst = display.AppendRaw(append(display.AppendText(dst, key), ' '), v)
+		dst = terminal.AppendRaw(append(terminal.AppendText(dst, key), ' '), v)
 	}
 	if len(dst) == start {
 		return append(dst, "nothing there"...)
@@ -266,25 +267,25 @@ func appendEvent(dst, event, own []byte) []byte {
 	v := rawjson.Pick(event, "reason", "message", "type", "count", "regarding")
 	reason, message, kind, count := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2]), v[3]
 	if len(kind) > 0 && string(kind) != "Normal" {
-		dst = append(display.AppendText(dst, kind), ' ')
+		dst = append(terminal.AppendText(dst, kind), ' ')
 	}
-	dst = display.AppendText(dst, reason)
+	dst = terminal.AppendText(dst, reason)
 
 	v = rawjson.Pick(v[4], "kind", "namespace", "name")
 	kind, namespace, name := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2])
 	if len(kind)+len(name) > 0 {
-		dst = display.AppendText(append(dst, ' '), kind)
+		dst = terminal.AppendText(append(dst, ' '), kind)
 		if len(namespace) > 0 && !bytes.Equal(namespace, own) {
-			dst = display.AppendText(append(dst, '/'), namespace)
+			dst = terminal.AppendText(append(dst, '/'), namespace)
 		}
-		dst = display.AppendText(append(dst, '/'), name)
+		dst = terminal.AppendText(append(dst, '/'), name)
 	}
 
 	if len(message) > 0 {
-		dst = display.AppendText(append(dst, ": "...), bytes.TrimSpace(message))
+		dst = terminal.AppendText(append(dst, ": "...), bytes.TrimSpace(message))
 	}
 	if len(count) > 0 && string(count) != "1" {
-		dst = append(display.AppendRaw(append(dst, " (x"...), count), ')')
+		dst = append(terminal.AppendRaw(append(dst, " (x"...), count), ')')
 	}
 	return dst
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 )
 
 // Side is one of two texts that are compared.
@@ -37,7 +37,7 @@ func AppendDiff(dst []byte, from, to Side, colour bool) []byte {
 		if colour && code != "" {
 			dst = append(dst, code...)
 		}
-		dst = display.AppendLines(append(dst, prefix...), text)
+		dst = terminal.AppendLines(append(dst, prefix...), text)
 		if colour && code != "" {
 			dst = append(dst, reset...)
 		}
@@ -56,7 +56,7 @@ func AppendDiff(dst []byte, from, to Side, colour bool) []byte {
 		case '@':
 			path := firstPath(text, hunks, was, is)
 			if path != "" {
-				path = string(display.AppendLines([]byte{' '}, []byte(path)))
+				path = string(terminal.AppendLines([]byte{' '}, []byte(path)))
 			}
 			line(cyan, nil, text, path)
 		case '-':

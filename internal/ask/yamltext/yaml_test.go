@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 )
 
 func appendYAML(t testing.TB, value string, o Options) string {
@@ -106,7 +106,7 @@ func TestRandomStrings(t *testing.T) {
 			if i := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && (r != '\t' || !lines) }); i >= 0 {
 				t.Fatalf("%s: control character at %d: %q", value, i, text)
 			}
-			printable := display.AppendLines(nil, []byte(text))
+			printable := terminal.AppendLines(nil, []byte(text))
 			if i := bytes.IndexFunc(printable, func(r rune) bool { return !unicode.IsGraphic(r) && r != '\n' && r != '\t' }); i >= 0 {
 				t.Fatalf("%s: not printable at %d: %q", value, i, printable)
 			}

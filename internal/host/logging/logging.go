@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 )
 
 // New returns a logger that writes lines of the level and above to w. Every line is written (no sampling: a repeated
@@ -59,9 +59,9 @@ type lineWriter struct {
 func (l *lineWriter) Write(b []byte) (int, error) {
 	text, ended := bytes.CutSuffix(b, []byte("\n"))
 	if l.json {
-		text = display.AppendSafeJSON(nil, text)
+		text = terminal.AppendSafeJSON(nil, text)
 	} else {
-		text = display.AppendRaw(nil, text)
+		text = terminal.AppendRaw(nil, text)
 	}
 	if ended {
 		text = append(text, '\n')

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/yamltext"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/discovery"
 )
 
@@ -74,5 +74,5 @@ func aboutOffer(o discovery.Offer) string {
 			about += "; " + why
 		}
 	}
-	return display.Comment(about)
+	return terminal.Comment(about)
 }

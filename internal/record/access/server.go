@@ -12,8 +12,8 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/config"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/discovery"
 )
@@ -35,17 +35,17 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	}
 	c.WarningHandler, c.Timeout = rest.NoWarnings{}, 15*time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
-	kubeclient.KeepTokens(c, func(err error) { display.Note(stderr, "warning: "+err.Error()) })
+	kubeclient.KeepTokens(c, func(err error) { terminal.Note(stderr, "warning: "+err.Error()) })
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return nil, NotFound(err)
 	}
 	s := &Server{Resolver: discovery.New(client), Host: Redacted(c.Host), client: client.RESTClient()}
-	s.Warn = func(text string) { display.Note(stderr, "warning: "+text) }
+	s.Warn = func(text string) { terminal.Note(stderr, "warning: "+text) }
 	err = s.Refresh(ctx)
 	if partial, ok := errors.AsType[*discovery.PartialError](err); ok {
 		for _, gv := range partial.Versions() {
-			display.Note(stderr, fmt.Sprintf("warning: the server cannot tell about %s now: %s", gv, oneLine(partial.Failed[gv].Error())))
+			terminal.Note(stderr, fmt.Sprintf("warning: the server cannot tell about %s now: %s", gv, oneLine(partial.Failed[gv].Error())))
 		}
 	} else if err != nil {
 		advice := Remedy(err, c.Host, kubeclient.EnvironmentProxy(c))

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
@@ -173,7 +173,7 @@ func (s *Site) ready(w http.ResponseWriter, request *http.Request) {
 		if r.Text != "" {
 			result += ": " + r.Text
 		}
-		fmt.Fprintf(&text, "[%c]%s %s\n", mark, display.Line(r.Name), display.Line(result))
+		fmt.Fprintf(&text, "[%c]%s %s\n", mark, terminal.Line(r.Name), terminal.Line(result))
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	switch {

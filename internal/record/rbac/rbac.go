@@ -11,9 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/config"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/discovery"
 )
 
@@ -54,7 +54,7 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 	}
 	rights = append(rights, toLeases(cfg, to.Namespace)...)
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n", display.Comment(path), display.Line(to.Account), display.Line(to.Namespace))
+	fmt.Fprintf(&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n", terminal.Comment(path), terminal.Line(to.Account), terminal.Line(to.Namespace))
 	b.WriteString("# The comment above a rule says what it is for.\n")
 	byNamespace := map[string][]right{}
 	for _, r := range rights {
@@ -70,7 +70,7 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 		for _, r := range rulesOf(byNamespace[ns]) {
 			for _, w := range append(r.why, r.note) {
 				if w != "" {
-					fmt.Fprintf(&b, "# %s\n", display.Comment(w))
+					fmt.Fprintf(&b, "# %s\n", terminal.Comment(w))
 				}
 			}
 			fmt.Fprintf(&b, "- apiGroups: %s\n  resources: %s\n", yamltext.Quoted(r.group), yamltext.Quoted(r.resources...))

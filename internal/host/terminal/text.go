@@ -1,4 +1,5 @@
-package display
+// Package terminal writes text that is safe to print, whoever wrote it, and fits it into columns.
+package terminal
 
 import (
 	"fmt"
