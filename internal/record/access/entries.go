@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"kubejournal/internal/ask/yamltext"
+	"kubejournal/internal/format/yamlflow"
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/discovery"
 )
@@ -52,9 +52,9 @@ func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all b
 func entryOf(o discovery.Offer, namespace string) string {
 	name := o.GVR.GroupResource().String()
 	if namespace == "" || !o.Namespaced {
-		return yamltext.Inline(name)
+		return yamlflow.Inline(name)
 	}
-	return yamltext.Inline([]yamltext.Pair{{Key: "resource", Value: name}, {Key: "namespaces", Value: []string{namespace}}})
+	return yamlflow.Inline([]yamlflow.Pair{{Key: "resource", Value: name}, {Key: "namespaces", Value: []string{namespace}}})
 }
 
 func aboutOffer(o discovery.Offer) string {

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/config"
+	"kubejournal/internal/format/yamlflow"
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/discovery"
 )
@@ -73,15 +73,15 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 					fmt.Fprintf(&b, "# %s\n", terminal.Comment(w))
 				}
 			}
-			fmt.Fprintf(&b, "- apiGroups: %s\n  resources: %s\n", yamltext.Quoted(r.group), yamltext.Quoted(r.resources...))
+			fmt.Fprintf(&b, "- apiGroups: %s\n  resources: %s\n", yamlflow.Quoted(r.group), yamlflow.Quoted(r.resources...))
 			if r.name != "" {
-				fmt.Fprintf(&b, "  resourceNames: %s\n", yamltext.Quoted(r.name))
+				fmt.Fprintf(&b, "  resourceNames: %s\n", yamlflow.Quoted(r.name))
 			}
 			fmt.Fprintf(&b, "  verbs: [%s]\n", r.verbs)
 		}
 		to.writeHead(&b, kind+"Binding", ns)
-		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", kind, yamltext.Inline(to.Name))
-		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", yamltext.Inline(to.Account), yamltext.Inline(to.Namespace))
+		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", kind, yamlflow.Inline(to.Name))
+		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", yamlflow.Inline(to.Account), yamlflow.Inline(to.Namespace))
 	}
 	return []byte(b.String()), warnings, nil
 }
@@ -258,9 +258,9 @@ func (r right) implies(other right) bool {
 // writeHead begins an object.
 func (s Subject) writeHead(b *strings.Builder, kind, namespace string) {
 	if namespace != "" {
-		namespace = fmt.Sprintf("  namespace: %s\n", yamltext.Inline(namespace))
+		namespace = fmt.Sprintf("  namespace: %s\n", yamlflow.Inline(namespace))
 	}
-	fmt.Fprintf(b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n%s", kind, yamltext.Inline(s.Name), namespace)
+	fmt.Fprintf(b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n%s", kind, yamlflow.Inline(s.Name), namespace)
 	b.WriteString("  labels:\n    app.kubernetes.io/name: kubejournal\n")
 }
 

@@ -9,16 +9,9 @@ import (
 
 	yaml3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
-)
 
-func TestInline(t *testing.T) {
-	if got := Inline([]Pair{{"resource", "pods"}, {"namespaces", []string{"web", "null", "a, b"}}}); got != `{resource: pods, namespaces: [web, "null", 'a, b']}` {
-		t.Error(got)
-	}
-	if got := Quoted("", "a\"]\n  verbs: [\"*"); got != `["", "a\"]\n  verbs: [\"*"]` {
-		t.Error(got)
-	}
-}
+	"kubejournal/internal/format/yamlflow"
+)
 
 // FuzzYAML writes a string in each form and reads it back, as kubectl does and with another version of YAML.
 func FuzzYAML(f *testing.F) {
@@ -39,11 +32,12 @@ func checkYAML(t *testing.T, text string) {
 	if !utf8.ValidString(text) {
 		return // no JSON has it, and no name
 	}
-	for _, got := range []string{Inline(text), Inline([]string{text})[1:], Quoted(text)[1:]} {
+	for _, got := range []string{yamlflow.Inline(text), yamlflow.Inline([]string{text})[1:], yamlflow.Quoted(text)[1:]} {
 		if strings.ContainsAny(got, "\n\r") {
 			t.Fatalf("%q is not on one line: %q", text, got)
 		}
 	}
+	type pair = yamlflow.Pair
 	type doc struct {
 		A []string          `json:"a" yaml:"a"`
 		B map[string]string `json:"b" yaml:"b"`
@@ -54,8 +48,8 @@ func checkYAML(t *testing.T, text string) {
 		t.Fatal(err)
 	}
 	forms := map[string]string{
-		"Inline": Inline([]Pair{{"a", want.A}, {"b", []Pair{{text, text}}}}),
-		"Quoted": "a: " + Quoted(text, "x") + "\nb: " + Inline([]Pair{{text, text}}) + "\n",
+		"Inline": yamlflow.Inline([]pair{{Key: "a", Value: want.A}, {Key: "b", Value: []pair{{Key: text, Value: text}}}}),
+		"Quoted": "a: " + yamlflow.Quoted(text, "x") + "\nb: " + yamlflow.Inline([]pair{{Key: text, Value: text}}) + "\n",
 	}
 	for name, o := range map[string]Options{"Append": {}, "Append of lines": {Lines: true}} {
 		out, err := Append(nil, raw, o)

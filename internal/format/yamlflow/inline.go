@@ -1,4 +1,5 @@
-package yamltext
+// Package yamlflow writes strings, lists and objects as YAML on one line, in flow style.
+package yamlflow
 
 import (
 	"bytes"
