@@ -436,7 +436,7 @@ func TestHelmLint(t *testing.T) {
 // The chart has copies of files that it cannot reach.
 func TestHelmFiles(t *testing.T) {
 	for name, from := range map[string]string{
-		"builtin.txt": "internal/record/discovery/builtin.txt",
+		"builtin.txt": "internal/format/builtin/builtin.txt",
 		"rules.yaml":  "deploy/monitoring/rules.yaml",
 		// The resources of a preset.
 		"everything.yaml": "configs/examples/everything.yaml",

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/format/builtin"
 )
 
 // The names that completion offers are those of the last indexes: objects that were deleted long ago are not among them.
@@ -19,7 +19,7 @@ func (j *Journal) ResourceNames(ctx context.Context) ([]string, error) {
 	for _, x := range newest {
 		for i := range x.Streams {
 			s := &x.Streams[i]
-			if discovery.IsBuiltin(s.Group) {
+			if builtin.HasGroup(s.Group) {
 				names[s.Resource] = true
 			} else {
 				names[named(s)] = true

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/format/builtin"
 )
 
 // UnknownError says that the journal has nothing of a name.
@@ -130,7 +130,7 @@ func (n *names) nearResource(r *Resource) string {
 
 // rank is 0 for a custom resource.
 func rank(resource string) int {
-	if discovery.IsCustom(resource) {
+	if builtin.IsCustom(resource) {
 		return 0
 	}
 	return 1

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"kubejournal/internal/format/builtin"
 	"kubejournal/internal/host/suggest"
-	"kubejournal/internal/record/discovery"
 )
 
 // Object selects the objects of a resource, or the one of them that has the name, in whatever namespace.
@@ -134,9 +134,9 @@ func ParseObject(text string) (Object, error) {
 }
 
 // builtins has Kubernetes' own resources by their plurals, singulars and short names.
-var builtins = sync.OnceValue(func() map[string]discovery.Builtin {
-	all := map[string]discovery.Builtin{}
-	for b := range discovery.Builtins() {
+var builtins = sync.OnceValue(func() map[string]builtin.Resource {
+	all := map[string]builtin.Resource{}
+	for b := range builtin.All() {
 		for _, name := range append([]string{b.Resource, strings.ToLower(b.Kind)}, b.ShortNames...) {
 			if _, ok := all[name]; !ok {
 				all[name] = b
@@ -169,10 +169,10 @@ func InNoNamespace(group, resource []byte) bool {
 // MayCome reports whether there may be such a resource though a journal has none: it is one of Kubernetes' own, or has
 // a group as custom resources do.
 func (r *Resource) MayCome() bool {
-	if r.name == "*" || discovery.IsCustom(r.String()) {
+	if r.name == "*" || builtin.IsCustom(r.String()) {
 		return true
 	}
-	for b := range discovery.Builtins() {
+	for b := range builtin.All() {
 		if (!r.hasGroup || b.Group == r.group) && (b.Resource == r.name || strings.EqualFold(b.Kind, r.name)) {
 			return true
 		}
@@ -216,7 +216,7 @@ func (r Resource) String() string {
 // own; "" where nothing is near.
 func suggestResource(name string, there []string) string {
 	var short []string
-	for b := range discovery.Builtins() {
+	for b := range builtin.All() {
 		there = append(there, b.Resource)
 		short = append(short, b.ShortNames...)
 	}

@@ -9,10 +9,10 @@ import (
 
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/format/builtin"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/host/terminal"
-	"kubejournal/internal/record/discovery"
 )
 
 // appendResource appends the resource as kubectl names it.
@@ -33,10 +33,10 @@ func appendResource(dst []byte, l *line.Fields, _ *Same) []byte {
 func appendKind(dst []byte, l *line.Fields, same *Same) []byte {
 	const long = 9 // columns of a name that is shortened
 	resource := l.Text(line.Resource)
-	switch builtin := discovery.IsBuiltin(string(l.Text(line.Group))); {
-	case len(resource) == 0 || !builtin && query.IsBuiltin(resource):
+	switch own := builtin.HasGroup(string(l.Text(line.Group))); {
+	case len(resource) == 0 || !own && query.IsBuiltin(resource):
 		return appendResource(dst, l, same)
-	case builtin && len(resource) >= long:
+	case own && len(resource) >= long:
 		if short := query.Short(resource); short != "" {
 			return append(dst, short...)
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/format/builtin"
 )
 
 // ErrNothingKnown is returned before the first Refresh that worked.
@@ -37,7 +38,7 @@ func (e *NotFoundError) Error() string {
 
 // MayCome reports whether the server may get the resource as it is now: it may be a custom one, or is in a group that does
 // not answer.
-func (e *NotFoundError) MayCome() bool { return e.Wildcard || len(e.Failed) > 0 || IsCustom(e.Name) }
+func (e *NotFoundError) MayCome() bool { return e.Wildcard || len(e.Failed) > 0 || builtin.IsCustom(e.Name) }
 
 // DidYouMean offers a name within a message; "" is none.
 func DidYouMean(near string) string {

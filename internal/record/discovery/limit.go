@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/format/builtin"
 )
 
 // How many streams wildcards may come to: each costs memory, and who may add an API or definitions decides how many there are.
@@ -69,7 +70,7 @@ func (r *Resolver) ranked(streams []Stream) []Stream {
 		switch {
 		case r.follows != nil && r.follows(s.Name()):
 			class = 0
-		case IsBuiltin(s.GVR.Group):
+		case builtin.HasGroup(s.GVR.Group):
 			class = 1
 		}
 		ranks[i] = rank{class, seen[s.GVR.Group], s}

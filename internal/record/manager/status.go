@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/format/builtin"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/watcher"
 )
@@ -133,7 +133,7 @@ func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State
 // AwaitsCRD is StreamStatus.AwaitsCRD of what a status says.
 func AwaitsCRD(name, state, reason string) bool {
 	resource, _, _ := strings.Cut(name, "?")
-	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && discovery.IsCustom(resource)
+	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && builtin.IsCustom(resource)
 }
 
 // Outage describes the outage of the API server, the zero value where there is none. Safe for concurrent use.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/format/builtin"
 	"kubejournal/internal/format/yamlflow"
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/discovery"
@@ -120,7 +121,7 @@ func rightsOf(cfg *config.Config, resolver *discovery.Resolver, o Options) (all 
 	if len(faults) > 0 || o.Offline && len(warnings) > 0 {
 		return nil, nil, append(faults, warnings...)
 	}
-	isCustom := func(r right) bool { return !discovery.IsBuiltin(r.group) }
+	isCustom := func(r right) bool { return !builtin.HasGroup(r.group) }
 	if slices.ContainsFunc(cfg.Resources, config.Resource.IsWildcard) || slices.ContainsFunc(all, isCustom) {
 		all = append(all, right{group: "apiextensions.k8s.io", resources: []string{"customresourcedefinitions"}, verbs: listWatch,
 			why: []string{"so that a custom resource that is defined later is noticed at once"}})
