@@ -16,6 +16,7 @@ import (
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -143,7 +144,7 @@ func causesOf(doubts []query.Doubt) (all []cause) {
 
 // objectsOf returns the objects of a doubt with their resource.
 func objectsOf(d query.Doubt) (all []string) {
-	resource, _, _ := strings.Cut(d.Stream, "?")
+	resource := line.ParseStreamName(d.Stream).Resource
 	for _, o := range d.Objects {
 		all = append(all, printable(resource+" "+o))
 	}

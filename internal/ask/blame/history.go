@@ -289,7 +289,7 @@ func isCreation(l *line.Fields) bool {
 }
 
 // hasSelector reports whether the line's stream has a label or field selector.
-func hasSelector(l *line.Fields) bool { return bytes.Contains(l.Scope(), []byte("Selector=")) }
+func hasSelector(l *line.Fields) bool { return len(l.Scope()) > 0 && l.StreamName().Selects() }
 
 // isPartial reports whether an object is what payload metadata leaves of one.
 func isPartial(object []byte) bool {

@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/format/line"
 )
 
 // Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.
@@ -35,8 +34,7 @@ func (j *Journal) OneResource(s *Selection) bool {
 	streams, err := j.Coverage(s)
 	resources := make(map[string]bool)
 	for _, stream := range streams {
-		resource, _, _ := strings.Cut(stream.Name, "?")
-		resources[resource] = true
+		resources[line.ParseStreamName(stream.Name).Resource] = true
 	}
 	return err == nil && len(resources) == 1
 }
@@ -52,7 +50,7 @@ type Held struct {
 
 // OfEvents reports whether the stream has Events and nothing else, and no replica's lines are missing.
 func (h *Held) OfEvents() bool {
-	resource, _, _ := strings.Cut(h.Stream, "?")
+	resource := line.ParseStreamName(h.Stream).Resource
 	return (resource == "events" || resource == "events.events.k8s.io") && h.Since.IsZero() && !slices.Contains(h.Keys, coverage.LeaderElection)
 }
 
@@ -71,8 +69,7 @@ func (j *Journal) HeldBack(s *Selection, since, until Moment) (all []Held) {
 			}
 		}
 		held := Held{Stream: stream.Name}
-		_, shard := discovery.CutShard(stream.Name)
-		if last := j.confirmed[shard]; last.over() {
+		if last := j.confirmed[line.ParseStreamName(stream.Name).Shard]; last.over() {
 			held.Since = last.at
 		}
 		if len(keys) > 0 || !held.Since.IsZero() {
@@ -124,8 +121,8 @@ var errNoCoverage = errors.New("the journal has no coverage file, so nothing say
 
 // mayHave reports whether objects of a stream may be selected, by its name: resource and group, and its scope.
 func (s *Selection) mayHave(stream string) bool {
-	resource, scope, _ := strings.Cut(stream, "?")
-	plural, group, _ := strings.Cut(resource, ".")
+	name := line.ParseStreamName(stream)
+	plural, group, _ := strings.Cut(name.Resource, ".")
 	asked := len(s.Objects) == 0
 	named := false
 	for i := range s.Objects {
@@ -142,36 +139,23 @@ func (s *Selection) mayHave(stream string) bool {
 	if InNoNamespace([]byte(group), []byte(plural)) {
 		return named || isNamespaces(group, plural)
 	}
-	in, err := url.ParseQuery(scope)
-	if err != nil || !in.Has("namespace") {
-		return true
-	}
-	for _, namespace := range s.Namespaces {
-		if in.Get("namespace") == namespace {
-			return true
-		}
-	}
-	return false
+	return name.Namespace == "" || slices.Contains(s.Namespaces, name.Namespace)
 }
 
 // wider reports whether every selected object that a stream has is in another one too, by their names.
 func wider(s *Selection, other, stream string) bool {
-	resource, scope, _ := strings.Cut(stream, "?")
-	of, from, scoped := strings.Cut(other, "?")
-	if other == stream || of != resource {
+	a, b := line.ParseStreamName(other), line.ParseStreamName(stream)
+	switch {
+	case a == b || a.Resource != b.Resource:
 		return false
-	}
-	if !scoped {
+	case a == line.StreamName{Resource: a.Resource}:
 		return true
-	}
-	a, errA := url.ParseQuery(from)
-	b, errB := url.ParseQuery(scope)
-	if errA != nil || errB != nil || len(a) != 1 || !a.Has("namespace") {
+	case a != line.StreamName{Resource: a.Resource, Namespace: a.Namespace} || !b.Readable():
 		return false
 	}
 	// Of a stream of all namespaces only those count that are asked for.
-	within := slices.Equal(slices.Compact(slices.Clone(s.Namespaces)), []string{a.Get("namespace")})
-	return b.Get("namespace") == a.Get("namespace") || !b.Has("namespace") && within
+	within := slices.Equal(slices.Compact(slices.Clone(s.Namespaces)), []string{a.Namespace})
+	return b.Namespace == a.Namespace || b.Namespace == "" && within
 }
 
 func namesOf(streams []coverage.Stream) (names []string) {

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
-	"strings"
 
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/format/line"
 )
 
 // definition is what a CustomResourceDefinition says, as index.Index.Names has it.
@@ -177,7 +176,7 @@ func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 				return err
 			}
 			for n, stream := range x.Streams {
-				found = found || scopeOf(stream.Name) == namespace
+				found = found || line.ParseStreamName(stream.Name).Namespace == namespace
 				for o, err := range firstOf(x, n, namespace) {
 					if err != nil {
 						return fmt.Errorf("read index: %w", err)
@@ -213,13 +212,6 @@ func firstOf(x *index.Index, stream int, namespace string) func(func(*index.Obje
 			return
 		}
 	}
-}
-
-// scopeOf returns the namespace that a stream is of, by its name; empty for one of all namespaces.
-func scopeOf(stream string) string {
-	_, scope, _ := strings.Cut(stream, "?")
-	values, _ := url.ParseQuery(scope) // what cannot be read names none
-	return values.Get("namespace")
 }
 
 func namespacesOf(x *index.Index, there *names) error {

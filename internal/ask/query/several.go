@@ -18,7 +18,6 @@ import (
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/record/discovery"
 )
 
 // OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines are merged into
@@ -127,7 +126,7 @@ func confirmedByReplicas(of [][]coverage.Stream) map[string]confirmation {
 	confirmed := make(map[string]confirmation)
 	for _, streams := range of {
 		for _, s := range streams {
-			_, shard := discovery.CutShard(s.Name)
+			shard := line.ParseStreamName(s.Name).Shard
 			for _, in := range s.Intervals {
 				if slices.Contains(in.HeldBack, coverage.LeaderElection) && in.To.After(confirmed[shard].at) {
 					confirmed[shard] = confirmation{in.To, cmp.Or(in.LeaseDuration, takeoverAfter)}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/format/line"
 )
 
 // share is a part of a stream's objects, from and to as fractions of all. Equal fractions have equal quotients.
@@ -17,14 +17,14 @@ var whole = share{0, 1}
 
 // unsharded returns a stream's name without its shard, and the share that it has of what the name says.
 func unsharded(stream string) (name string, has share) {
-	name, shard := discovery.CutShard(stream)
-	index, count, _ := strings.Cut(shard, "-of-")
+	is := line.ParseStreamName(stream)
+	index, count, _ := strings.Cut(is.Shard, "-of-")
 	i, errI := strconv.ParseUint(index, 10, 16)
 	n, errN := strconv.ParseUint(count, 10, 16)
 	if errI != nil || errN != nil || i >= n {
 		return stream, whole
 	}
-	return name, share{float64(i) / float64(n), float64(i+1) / float64(n)}
+	return is.Whole().String(), share{float64(i) / float64(n), float64(i+1) / float64(n)}
 }
 
 // in reports whether others have all of a share.
@@ -59,7 +59,7 @@ func missingShards(s *Selection, streams []string) (doubts []Doubt) {
 	shards := map[string][]string{} // by name without shard
 	for _, stream := range streams {
 		if name, has := unsharded(stream); has != whole {
-			shards[name] = append(shards[name], stream[strings.LastIndexByte(stream, '=')+1:])
+			shards[name] = append(shards[name], line.ParseStreamName(stream).Shard)
 		}
 	}
 	for name, there := range shards {

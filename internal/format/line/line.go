@@ -276,6 +276,9 @@ func IsLate(received, written time.Time, snapshot bool) bool {
 	return !snapshot && received.Sub(written) > lateAfter
 }
 
+// StreamName returns what the line's stream is called.
+func (l *Fields) StreamName() StreamName { return ParseStreamName(string(l.Text(Stream))) }
+
 // Scope is what follows the question mark in the stream's name; empty for all objects of a resource.
 func (l *Fields) Scope() []byte {
 	_, scope, _ := bytes.Cut(l.Text(Stream), []byte("?"))

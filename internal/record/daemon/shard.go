@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/format/line"
 )
 
 // checkShard makes sure that the checkpoint is of the daemon's shard. The streams of another one would not be continued: what has
@@ -19,7 +19,7 @@ func (d *Daemon) checkShard(context.Context) error {
 	}
 	is := d.cfg.Shard.String()
 	for _, name := range slices.Sorted(maps.Keys(streams)) {
-		if _, was := discovery.CutShard(name); was != is {
+		if was := line.ParseStreamName(name).Shard; was != is {
 			return fmt.Errorf("checkpoint.path: %s is of %s (stream %s), and shard in the config is %s; put the old value back, or name another checkpoint and output",
 				d.store.Path(), shardText(was), name, shardText(is))
 		}

@@ -125,7 +125,7 @@ func (s *snapshot) nothingFor(entry config.Resource) error {
 // first; so do several of one width, which share the objects as one wildcard over both would.
 func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 	type reading struct{ class, scope string }
-	readingOf := func(st Stream) reading { return reading{s.served(st.GVR).class(), st.scope()} }
+	readingOf := func(st Stream) reading { return reading{s.served(st.GVR).class(), st.StreamName().Scope()} }
 	first := map[reading]int{}
 	for i, entry := range entries {
 		for _, st := range all[i].Streams {

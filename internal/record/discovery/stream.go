@@ -2,12 +2,10 @@
 package discovery
 
 import (
-	"net/url"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/format/line"
 )
 
 // Stream is one resumable watch: one resource, one namespace or all, one pair of selectors, all objects or a share of them.
@@ -28,36 +26,16 @@ type Stream struct {
 	Entry config.Resource // that the stream comes from
 }
 
-// Name is kubectl's name of the resource with its scope. A position is kept under it: a stream resumes when only the version
-// changes.
-func (s Stream) Name() string { return s.GVR.GroupResource().String() + s.scope() }
+// Name is the text of StreamName. A position is kept under it: a stream resumes when only the version changes.
+func (s Stream) Name() string { return s.StreamName().String() }
+
+// StreamName is what the stream is called.
+func (s Stream) StreamName() line.StreamName {
+	return line.StreamName{
+		Resource: s.GVR.GroupResource().String(), Namespace: s.Namespace,
+		LabelSelector: s.LabelSelector, FieldSelector: s.FieldSelector, Shard: s.Entry.Shard.String(),
+	}
+}
 
 // Selects reports whether the stream has selectors.
 func (s *Stream) Selects() bool { return s.LabelSelector != "" || s.FieldSelector != "" }
-
-// CutShard cuts the shard off the name of a stream. It is as config.Shard's String has it, "" if there is none.
-func CutShard(stream string) (name, shard string) {
-	at := strings.LastIndexAny(stream, "?&") // scope puts it last, and escapes both in what is before
-	if at >= 0 {
-		if shard, ok := strings.CutPrefix(stream[at+1:], "shard="); ok {
-			return stream[:at], shard
-		}
-	}
-	return stream, ""
-}
-
-// scope is the part of the name that does not say what the resource is.
-func (s Stream) scope() string {
-	var parts []string
-	for _, p := range [...]struct{ key, value string }{
-		{"namespace", s.Namespace}, {"labelSelector", s.LabelSelector}, {"fieldSelector", s.FieldSelector}, {"shard", s.Entry.Shard.String()},
-	} {
-		if p.value != "" {
-			parts = append(parts, p.key+"="+url.QueryEscape(p.value))
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "?" + strings.Join(parts, "&")
-}

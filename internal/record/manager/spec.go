@@ -45,7 +45,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 	// is added later begins with objects that may already have lines. So any selector counts, whatever else the config
 	// has.
 	if d.Selects() || d.Overlaps {
-		spec.IDScope, _ = discovery.CutShard(spec.Name) // an object has the same id in all shards
+		spec.IDScope = d.StreamName().Whole().String() // an object has the same id in all shards
 	}
 	if !d.Namespaced {
 		spec.Selection.ExcludeNamespaces = nil // as its objects are in none

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/builtin"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/watcher"
 )
@@ -132,8 +133,7 @@ func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State
 
 // AwaitsCRD is StreamStatus.AwaitsCRD of what a status says.
 func AwaitsCRD(name, state, reason string) bool {
-	resource, _, _ := strings.Cut(name, "?")
-	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && builtin.IsCustom(resource)
+	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && builtin.IsCustom(line.ParseStreamName(name).Resource)
 }
 
 // Outage describes the outage of the API server, the zero value where there is none. Safe for concurrent use.

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/manager"
 	"kubejournal/internal/watcher"
 )
@@ -244,7 +245,8 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 	r := row{key: s.Name}
 	s.Name, s.Reason = printable(s.Name), printable(s.Reason)
 	r.StreamStatus = s
-	r.Resource, r.Scope, _ = strings.Cut(s.Name, "?")
+	name := line.ParseStreamName(s.Name)
+	r.Resource, r.Scope = name.Resource, name.Scope()
 	// Where nothing had changed it is shown, and no more: a quiet stream of Events, which get no bookmarks, has such
 	// gaps as long as it is quiet.
 	r.NewGap = s.Missed > 0 && now.Sub(s.LastGap) < gapIsNews
