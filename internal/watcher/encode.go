@@ -8,9 +8,9 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -18,7 +18,7 @@ import (
 type encoder struct {
 	render    *event.Renderer
 	sel       *selector
-	previous  *changes.Store // nil: nothing is compared
+	previous  *previous.Store // nil: nothing is compared
 	writers   writers
 	form      event.Line
 	filtered  prometheus.Counter // events that are held back
@@ -51,7 +51,7 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	if e.sel, err = newSelector(spec.Selection, s.m.FilterErrors.WithLabelValues(group, resource), s.log); err != nil {
 		return nil, err
 	}
-	e.previous, err = changes.New(changes.Config{
+	e.previous, err = previous.New(previous.Config{
 		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
 		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, APIVersion: gvr.GroupVersion().String(),
 		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
@@ -206,7 +206,7 @@ func (e *encoder) encode(
 	if e.sel.excludes(o.Namespace) {
 		return nil, nil
 	}
-	var before changes.Version
+	var before previous.Version
 	mark := e.writers.next(l.Type, o)
 	compares := e.previous != nil && l.Type != event.Deleted && o.Unusable == nil
 	if compares {
@@ -244,7 +244,7 @@ func (e *encoder) encode(
 }
 
 // appendLine appends the line about a scanned object, of which before is stored.
-func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before changes.Version) ([]byte, error) {
+func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before previous.Version) ([]byte, error) {
 	var owned bool
 	l.Payload, l.MaxBytes = e.form.Payload, e.form.MaxBytes
 	l.Write, owned = e.written(l, o, before.Mark)
@@ -266,7 +266,7 @@ func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before c
 }
 
 // appendGone appends the line about an object that is gone, of which before is stored.
-func (e *encoder) appendGone(dst []byte, now time.Time, k event.Known, before changes.Version) ([]byte, error) {
+func (e *encoder) appendGone(dst []byte, now time.Time, k event.Known, before previous.Version) ([]byte, error) {
 	var o *event.Object
 	if before.Object != nil && e.render.Scan(before.Object, &e.last) == nil {
 		o = &e.last
@@ -275,9 +275,9 @@ func (e *encoder) appendGone(dst []byte, now time.Time, k event.Known, before ch
 }
 
 // before returns what is stored of an object.
-func (e *encoder) before(namespace, name []byte) (changes.Version, error) {
+func (e *encoder) before(namespace, name []byte) (previous.Version, error) {
 	if e.previous == nil {
-		return changes.Version{}, nil
+		return previous.Version{}, nil
 	}
 	v, err := e.previous.Get(namespace, name)
 	if err != nil {

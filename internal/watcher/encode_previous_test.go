@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/record/previous"
 )
 
 // An object that an earlier release has stored, deeper than lines are now, costs a line what it would say of it, and no more.
@@ -17,18 +17,18 @@ func TestPreviousTooDeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	previous, err := changes.New(changes.Config{Stream: "pods", Changes: true}, nil, func() uint64 { return 0 }, zap.NewNop())
+	store, err := previous.New(previous.Config{Stream: "pods", Changes: true}, nil, func() uint64 { return 0 }, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &encoder{render: r, previous: previous}
+	e := &encoder{render: r, previous: store}
 	const levels = 9_998
-	before := changes.Version{Object: []byte(`{"metadata":{"name":"a"},"a":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`)}
+	before := previous.Version{Object: []byte(`{"metadata":{"name":"a"},"a":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`)}
 	var o event.Object
 	if err := r.Scan([]byte(`{"metadata":{"name":"a"},"a":1}`), &o); err != nil {
 		t.Fatal(err)
 	}
-	if same, err := previous.Compare(before, &o); same || err != nil {
+	if same, err := store.Compare(before, &o); same || err != nil {
 		t.Fatal(same, err)
 	}
 	line := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: time.Now()}

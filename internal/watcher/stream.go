@@ -20,11 +20,11 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
+	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -51,7 +51,7 @@ type Store interface {
 	Empty(stream string) (bool, error)
 	Range(stream string, fn func(event.Known) error) error
 	Count(stream string) (int, error)
-	changes.Checkpoint
+	previous.Checkpoint
 }
 
 // Spec says what a stream reads and how it writes.

@@ -3,8 +3,8 @@ package watcher
 import (
 	"hash/maphash"
 
-	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/record/previous"
 )
 
 // writers knows what is needed of the last version of each object to find out who writes the next one, where that is not
@@ -18,7 +18,7 @@ type writers struct {
 // maxMarks bounds the map, which then takes 5 MiB. A stream of more objects that change knows fewer writers.
 const maxMarks = 1 << 17
 
-func newWriters(previous *changes.Store, selects bool) writers {
+func newWriters(previous *previous.Store, selects bool) writers {
 	w := writers{selects: selects}
 	if !previous.Marks() {
 		w.marks = make(map[uint64]event.Mark)

@@ -17,6 +17,7 @@ import (
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -26,7 +27,7 @@ var writerHistories = flag.Int("writer.histories", 20, "histories that TestWrite
 type writerStream struct {
 	t         testing.TB
 	name      string
-	config    changes.Config
+	config    previous.Config
 	selection Selection
 	producer  *recorder.Producer
 	at        *checkpoint.Store
@@ -39,7 +40,7 @@ type writerStream struct {
 	object    event.Object
 }
 
-func newWriterStream(t testing.TB, name string, c changes.Config, sel Selection) *writerStream {
+func newWriterStream(t testing.TB, name string, c previous.Config, sel Selection) *writerStream {
 	at, err := checkpoint.OpenTemp()
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,7 @@ func (s *writerStream) start() {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "c"})
 	sel, err := newSelector(s.selection, counter, zap.NewNop())
 	must(err)
-	previous, err := changes.New(s.config, s.at, func() uint64 { return s.committed }, zap.NewNop())
+	previous, err := previous.New(s.config, s.at, func() uint64 { return s.committed }, zap.NewNop())
 	must(err)
 	src := event.Source{Stream: "things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing"}
 	render, err := event.NewRenderer(src, s.config.Shape)
@@ -133,7 +134,7 @@ func (s *writerStream) crash(rnd *rand.Rand) int {
 		if err := event.ParseHeader(line, &h); err != nil {
 			s.t.Fatal(err)
 		}
-		changes.Replay(header, &h, &s.pending)
+		previous.Replay(header, &h, &s.pending)
 		position = int(h.Seq)
 	}
 	s.commit(position)
@@ -176,10 +177,10 @@ func writerHistory(t *testing.T, seed uint64, all map[string]*tally) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	server := newAPIServer(rnd)
 	streams := []*writerStream{
-		newWriterStream(t, "changes", changes.Config{Changes: true}, Selection{}),
-		newWriterStream(t, "plain", changes.Config{}, Selection{}),
-		newWriterStream(t, "changes, filter", changes.Config{Changes: true}, Selection{Filter: `object.metadata.resourceVersion.matches("[3-9]$")`}),
-		newWriterStream(t, "changes, ignoreFields", changes.Config{Changes: true, IgnoreFields: []string{"status.count"}}, Selection{}),
+		newWriterStream(t, "changes", previous.Config{Changes: true}, Selection{}),
+		newWriterStream(t, "plain", previous.Config{}, Selection{}),
+		newWriterStream(t, "changes, filter", previous.Config{Changes: true}, Selection{Filter: `object.metadata.resourceVersion.matches("[3-9]$")`}),
+		newWriterStream(t, "changes, ignoreFields", previous.Config{Changes: true, IgnoreFields: []string{"status.count"}}, Selection{}),
 	}
 	var history []*writtenVersion
 	next := make([]int, len(streams))

@@ -1,3 +1,4 @@
+// Package changes says what changed between two versions of an object.
 package changes
 
 import (
@@ -35,15 +36,15 @@ import (
 type Differ struct {
 	prev, next rawjson.Tape
 	out        []byte
-	path       []byte          // of the value being compared: a JSON Pointer, escaped as the inside of a JSON string
-	start      int             // of the list in out
-	end        int             // out may grow to this length before the list is made coarser
-	coarse     bool            // it is being made coarser
-	untyped    bool            // kind and apiVersion of the objects themselves are not compared
-	redacted   *redactedValues // of both objects; nil: nothing is known of them
-	sets       [][]byte        // one of which may own all that has changed
-	owner      int             // which; -1: none, or not known
-	visit      Visit           // gets the operations in the place of out; may be nil
+	path       []byte   // of the value being compared: a JSON Pointer, escaped as the inside of a JSON string
+	start      int      // of the list in out
+	end        int      // out may grow to this length before the list is made coarser
+	coarse     bool     // it is being made coarser
+	untyped    bool     // kind and apiVersion of the objects themselves are not compared
+	hidden     Hidden   // of both objects; nil: nothing is known of them
+	sets       [][]byte // one of which may own all that has changed
+	owner      int      // which; -1: none, or not known
+	visit      Visit    // gets the operations in the place of out; may be nil
 	owners     ownerWalk
 
 	pairs    []pair    // a stack: each container being compared has its own on it
@@ -71,7 +72,7 @@ const (
 // Append appends the list of changes from prev to next as a JSON array, or nothing if there are none. Both must be
 // compact JSON of at most event.MaxObject, as AppendShaped writes it. With an error, dst is returned as it was.
 func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
-	if d.redacted == nil && bytes.Equal(prev, next) {
+	if d.hidden == nil && bytes.Equal(prev, next) {
 		return dst, nil
 	}
 	defer d.release()
@@ -102,7 +103,7 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 
 // release lets go of the caller's bytes, and of space that only large objects need.
 func (d *Differ) release() {
-	d.out, d.redacted, d.sets = nil, nil, nil
+	d.out, d.hidden, d.sets = nil, nil, nil
 	d.prev.Release()
 	d.next.Release()
 	if cap(d.pairs) > rawjson.KeptCells {
@@ -116,7 +117,7 @@ var differs = sync.Pool{New: func() any { return new(Differ) }}
 // Append is Differ.Append for two versions of one object as a stream receives them: kind and apiVersion are not
 // compared, since servers leave them out of the items of a list.
 func Append(dst, prev, next []byte) ([]byte, error) {
-	list, _, err := appendChanges(dst, prev, next, nil, nil)
+	list, _, err := AppendOwned(dst, prev, next, nil, nil)
 	return list, err
 }
 
@@ -132,17 +133,24 @@ func Each(prev, next []byte, visit Visit) error {
 		d.visit = nil
 		differs.Put(d)
 	}()
-	d.untyped, d.redacted, d.sets, d.visit = true, nil, nil, visit
+	d.untyped, d.hidden, d.sets, d.visit = true, nil, nil, visit
 	_, err := d.Append(nil, prev, next)
 	return err
 }
 
-// appendChanges is Append with what is known of the objects' redacted values. It also returns which of sets owns all that has
+// Hidden is what is known of the values that are hidden in both versions.
+type Hidden interface {
+	// Same reports whether they are the same in two parts of equal text, of size bytes, which begin at prev in the version
+	// before and at next in this one. A value that is not known in one of them counts as the same.
+	Same(prev, next, size int) bool
+}
+
+// AppendOwned is Append with what is known of values that the objects hide. It also returns which of sets owns all that has
 // changed, as ownerWalk.find does.
-func appendChanges(dst, prev, next []byte, redacted *redactedValues, sets [][]byte) (list []byte, owner int, err error) {
+func AppendOwned(dst, prev, next []byte, hidden Hidden, sets [][]byte) (list []byte, owner int, err error) {
 	d := differs.Get().(*Differ)
 	defer differs.Put(d)
-	d.untyped, d.redacted, d.sets, d.owner = true, redacted, sets, -1
+	d.untyped, d.hidden, d.sets, d.owner = true, hidden, sets, -1
 	list, err = d.Append(dst, prev, next)
 	return list, d.owner, err
 }
@@ -151,7 +159,7 @@ func appendChanges(dst, prev, next []byte, redacted *redactedValues, sets [][]by
 // values behind it.
 func (d *Differ) same(p, n int32) bool {
 	was := d.prev.Text(p)
-	return bytes.Equal(was, d.next.Text(n)) && (d.redacted == nil || d.redacted.same(d.prev.Offset(p), d.next.Offset(n), len(was)))
+	return bytes.Equal(was, d.next.Text(n)) && (d.hidden == nil || d.hidden.Same(d.prev.Offset(p), d.next.Offset(n), len(was)))
 }
 
 // values lists what changed from cell p of the previous object to cell n of the next one, with depth containers

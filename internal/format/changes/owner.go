@@ -345,9 +345,9 @@ func (w *ownerWalk) names(key []byte, n int32) bool {
 	return true
 }
 
-// showsNode reports whether a shape leaves in an object what distinguishes the binding of a pod, which changes a condition
+// ShowsNode reports whether a shape leaves in an object what distinguishes the binding of a pod, which changes a condition
 // that somebody may own, from a write of that condition.
-func showsNode(s event.Shape) bool {
+func ShowsNode(s event.Shape) bool {
 	const object = `{"metadata":{"name":"a"},"spec":{"nodeName":"n"}}`
 	r, err := event.NewRenderer(event.Source{Stream: "probe"}, s)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // The owner is the one whose set holds all that was set or changed; nobody where something has no owner.
 func ownerOf(prev, next []byte, sets [][]byte) int {
-	_, owner, _ := appendChanges(nil, prev, next, nil, sets)
+	_, owner, _ := AppendOwned(nil, prev, next, nil, sets)
 	return owner
 }
 
@@ -112,11 +112,11 @@ func TestOwnerSteps(t *testing.T) {
 // A Shape that hides to which node a pod is bound leaves nobody to ask for an owner.
 func TestShowsNode(t *testing.T) {
 	for path, want := range map[string]bool{"metadata.managedFields": true, "spec.containers": true, "spec.nodeName": false, "spec": false} {
-		if got := showsNode(event.Shape{Drop: []string{path}}); got != want {
+		if got := ShowsNode(event.Shape{Drop: []string{path}}); got != want {
 			t.Errorf("without %s: %v", path, got)
 		}
 	}
-	if showsNode(event.Shape{Redact: []string{"spec"}}) {
+	if ShowsNode(event.Shape{Redact: []string{"spec"}}) {
 		t.Error("redacted")
 	}
 }

@@ -38,7 +38,9 @@ func (e *NotFoundError) Error() string {
 
 // MayCome reports whether the server may get the resource as it is now: it may be a custom one, or is in a group that does
 // not answer.
-func (e *NotFoundError) MayCome() bool { return e.Wildcard || len(e.Failed) > 0 || builtin.IsCustom(e.Name) }
+func (e *NotFoundError) MayCome() bool {
+	return e.Wildcard || len(e.Failed) > 0 || builtin.IsCustom(e.Name)
+}
 
 // DidYouMean offers a name within a message; "" is none.
 func DidYouMean(near string) string {

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/record/previous"
 )
 
 const (
@@ -247,7 +247,7 @@ func (r *recovery) line(line []byte, seq uint64) error {
 			state.MissBefore(h.Time, written, !ok)
 		}
 		if header, ok := r.headers[h.Stream]; ok {
-			changes.Replay(header, h, &r.known)
+			previous.Replay(header, h, &r.known)
 		}
 		r.done.Streams[h.Stream] = state
 		r.batch.Add(h.Stream, &r.known)

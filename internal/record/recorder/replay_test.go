@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/record/previous"
 )
 
 // step is something that happens to a stream: a line, or an event without one.
@@ -111,7 +111,7 @@ type live struct {
 	t        testing.TB
 	state    checkpoint.Stream
 	store    *checkpoint.Store
-	previous *changes.Store
+	previous *previous.Store
 	render   *event.Renderer
 	object   event.Object
 	seq      uint64
@@ -125,7 +125,7 @@ func newLive(t testing.TB, store *checkpoint.Store) *live {
 	if l.render, err = event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{}); err != nil {
 		t.Fatal(err)
 	}
-	l.previous, err = changes.New(changes.Config{Stream: "pods", Changes: true, IgnoreFields: []string{"note"}}, store, func() uint64 { return l.seq }, zap.NewNop())
+	l.previous, err = previous.New(previous.Config{Stream: "pods", Changes: true, IgnoreFields: []string{"note"}}, store, func() uint64 { return l.seq }, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func (l *live) about(s step, line *checkpoint.Transition, c *checkpoint.Changes)
 	case s.unusable:
 		l.previous.Put(c, l.seq, o.Namespace, o.Name, l.previous.Unknown(s.Withheld))
 	default:
-		if _, err = l.previous.Compare(changes.Version{}, o); err != nil {
+		if _, err = l.previous.Compare(previous.Version{}, o); err != nil {
 			return nil, err
 		}
 		l.previous.Put(c, l.seq, o.Namespace, o.Name, l.previous.Value(s.Withheld))

@@ -1,4 +1,4 @@
-package changes
+package previous
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/test/eventtest"
 )
@@ -33,7 +34,7 @@ func BenchmarkOption(b *testing.B) {
 		}},
 		{"changes", event.Line{}, func(prev, _ []byte) step {
 			var (
-				d     Differ
+				d     changes.Differ
 				now   []byte
 				found []byte
 			)

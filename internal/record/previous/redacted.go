@@ -1,4 +1,4 @@
-package changes
+package previous
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ type redactedValues struct {
 	mac   hash.Hash // HMAC-SHA-256
 	nonce uint64    // of the last version
 
-	// The two versions that same looks at.
+	// The two versions that Same looks at.
 	prevNonce uint64
 	prev      []valueDigest
 	next      []redactedValue
@@ -178,9 +178,9 @@ func (r *redactedValues) compare(digests []byte) bool {
 	return len(r.prev) > 0
 }
 
-// same reports whether the redacted values are the same in two parts, equal in their text, of the version before and of
+// Same reports whether the redacted values are the same in two parts, equal in their text, of the version before and of
 // the next one: size bytes from prev and from next on. A value that is unknown in one of them counts as the same.
-func (r *redactedValues) same(prev, next, size int) bool {
+func (r *redactedValues) Same(prev, next, size int) bool {
 	i, _ := slices.BinarySearchFunc(r.prev, prev, func(d valueDigest, at int) int { return cmp.Compare(d.at, at) })
 	j, _ := slices.BinarySearchFunc(r.next, next, func(v redactedValue, at int) int { return cmp.Compare(v.at, at) })
 	for i < len(r.prev) && j < len(r.next) && r.prev[i].at < prev+size && r.next[j].at < next+size {

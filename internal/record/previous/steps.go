@@ -1,4 +1,4 @@
-package changes
+package previous
 
 import (
 	"encoding/binary"

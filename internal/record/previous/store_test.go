@@ -1,4 +1,4 @@
-package changes
+package previous
 
 import (
 	"fmt"
@@ -332,4 +332,18 @@ func TestStoreMarksOfOtherSettings(t *testing.T) {
 			t.Fatalf("a mark is known when the settings have changed %d times", 2*n+2)
 		}
 	}
+}
+
+var (
+	podSource = event.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
+	podShape  = event.Shape{Drop: []string{"metadata.managedFields"}}
+)
+
+func mustRenderer(tb testing.TB, src event.Source, shape event.Shape) *event.Renderer {
+	tb.Helper()
+	r, err := event.NewRenderer(src, shape)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
 }

@@ -1,4 +1,4 @@
-package changes
+package previous
 
 import (
 	"bytes"
@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 	"kubejournal/test/eventtest"
 	"kubejournal/test/invariant"
@@ -284,12 +286,12 @@ func newRedactedCheck(tb testing.TB) func(t *testing.T, from, to []byte) {
 			values.take(&objects[pair[0]])
 			digests := bytes.Clone(values.digests(nil))
 			values.take(&objects[pair[1]])
-			known := values
-			if !values.compare(digests) {
-				known = nil
+			var known changes.Hidden
+			if values.compare(digests) {
+				known = values
 			}
 			prev, next := shaped[pair[0]], shaped[pair[1]]
-			list, _, err := appendChanges(nil, prev, next, known, nil)
+			list, _, err := changes.AppendOwned(nil, prev, next, known, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -312,4 +314,26 @@ func newRedactedCheck(tb testing.TB) func(t *testing.T, from, to []byte) {
 			}
 		}
 	}
+}
+
+func sameJSON(a, b any) bool { return reflect.DeepEqual(a, b) }
+
+// decode keeps numbers as they are written. It reports whether all of b is one
+// value.
+func decode(b []byte) (any, bool) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var v any
+	if !json.Valid(b) || dec.Decode(&v) != nil {
+		return nil, false
+	}
+	return v, true
+}
+
+func marshal(tb testing.TB, v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
 }

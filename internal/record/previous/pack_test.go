@@ -1,4 +1,4 @@
-package changes
+package previous
 
 import (
 	"bytes"
@@ -95,7 +95,7 @@ func TestUnpackFaults(t *testing.T) {
 
 // Each version of real objects comes back, packed with the first of them.
 func TestPackHistory(t *testing.T) {
-	content, err := os.ReadFile("testdata/history.jsonl")
+	content, err := os.ReadFile("../../format/changes/testdata/history.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package changes says what changed between two versions of an object, which of it ignoreFields hides, and stores the
-// version that the next one is compared with: as the line has it, and beside it a keyed digest of each redacted value.
-package changes
+// Package previous stores the version that the next one of an object is compared with: as the line has it, and beside it a
+// keyed digest of each redacted value. It says whether two versions differ in more than ignoreFields hides.
+package previous
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
 )
 
@@ -131,7 +132,7 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	if c.Changes {
 		s.redacted = newRedactedValues(c.Shape)
 	}
-	s.owners = s.objects && s.digester == nil && showsNode(c.Shape)
+	s.owners = s.objects && s.digester == nil && changes.ShowsNode(c.Shape)
 	s.marks = s.objects && s.digester == nil && c.EveryVersion
 	h := s.header[:]
 	if c.Payload == "" || c.Payload == event.WholeObject {
@@ -316,12 +317,12 @@ func (s *Store) Changes(before Version, sets [][]byte) (list []byte, owner int) 
 	if !s.owners {
 		sets = nil
 	}
-	var redacted *redactedValues
+	var hidden changes.Hidden
 	if s.redacted.compare(before.redacted) {
-		redacted = s.redacted
+		hidden = s.redacted
 	}
 	var err error
-	if s.next.list, owner, err = appendChanges(s.next.list[:0], before.Object, s.next.shaped, redacted, sets); err != nil {
+	if s.next.list, owner, err = changes.AppendOwned(s.next.list[:0], before.Object, s.next.shaped, hidden, sets); err != nil {
 		return nil, -1 // before may be of a release that stored deeper objects
 	}
 	return s.next.list, owner

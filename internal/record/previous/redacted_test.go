@@ -1,4 +1,4 @@
-package changes
+package previous
 
 import (
 	"bytes"
@@ -393,7 +393,7 @@ func TestRedactedAllocates(t *testing.T) {
 	digests := bytes.Clone(s.redacted.digests(nil))
 	if n := testing.AllocsPerRun(100, func() {
 		s.redacted.take(&o)
-		if !s.redacted.compare(digests) || !s.redacted.same(0, 0, len(o.Raw)) {
+		if !s.redacted.compare(digests) || !s.redacted.Same(0, 0, len(o.Raw)) {
 			t.Fatal("not the same")
 		}
 		s.redacted.digests(nil)
