@@ -135,7 +135,17 @@ func parseBytes(b []byte) (*content, error) {
 // putInOrder puts the intervals of a stream in the order in which they were written, and ends each where a later one begins:
 // the clock may have gone back.
 func putInOrder(all []interval) {
-	slices.SortFunc(all, func(a, b interval) int { return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.from, b.from)) })
+	// To the last field that tells them apart, so that a file has one meaning, whoever wrote it.
+	slices.SortFunc(all, func(a, b interval) int {
+		order := cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.from, b.from), cmp.Compare(a.since, b.since))
+		switch {
+		case order != 0 || a.late == b.late:
+			return order
+		case a.late:
+			return 1
+		}
+		return -1
+	})
 	end := int64(math.MaxInt64)
 	for n := len(all) - 1; n >= 0; n-- {
 		i := &all[n]
