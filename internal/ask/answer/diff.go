@@ -15,6 +15,7 @@ import (
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
@@ -172,7 +173,7 @@ func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
 	}
 	p.partial = p.partial || partial || removed || v.Incomplete()
 	all := v.Value(line.Changes)
-	p.news = p.news || string(v.Text(line.Type)) != "MODIFIED" || display.NoiseOf(v.Fields, all) == display.NoNoise
+	p.news = p.news || v.Type() != event.Modified || display.NoiseOf(v.Fields, all) == display.NoNoise
 	for op := range rawjson.Elements(all) {
 		of := rawjson.Pick(op, "old", "value")
 		known := slices.ContainsFunc(p.redacted, func(other []byte) bool { return bytes.Equal(other, op) })

@@ -19,6 +19,7 @@ import (
 	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/host/terminal"
@@ -231,7 +232,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	}
 	h.seen[string(v.Text(line.Stream))] = true
 	by := h.isBy(v)
-	if h.Deleted && string(v.Text(line.Type)) != "DELETED" || !by && !h.mayBeBy(v) {
+	if h.Deleted && v.Type() != event.Deleted || !by && !h.mayBeBy(v) {
 		h.others++
 		return nil
 	}
@@ -240,7 +241,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if err != nil && !removed {
 		return err
 	}
-	if string(v.Text(line.Type)) == "ADDED" && len(h.Field) > 0 {
+	if v.Type() == event.Added && len(h.Field) > 0 {
 		if h.ops = h.Field.appendAdded(h.ops[:0], "", v.Object); len(h.ops) > 0 {
 			v.Set(line.Changes, slices.Concat([]byte{'['}, h.ops, []byte{']'}))
 		}
@@ -300,7 +301,7 @@ func (h *history) isBy(v *query.Version) bool {
 		return true
 	}
 	manager := string(v.Text(line.Manager))
-	if string(v.Text(line.Type)) == "DELETED" || manager == "" {
+	if v.Type() == event.Deleted || manager == "" {
 		return false
 	}
 	full := manager
@@ -317,16 +318,16 @@ func (h *history) isBy(v *query.Version) bool {
 
 // mayBeBy reports whether the manager that is asked for may have written a version of which no writer is known.
 func (h *history) mayBeBy(v *query.Version) bool {
-	return len(v.Text(line.Manager)) == 0 && !firstSight(v) || string(v.Text(line.Type)) == "DELETED"
+	return len(v.Text(line.Manager)) == 0 && !firstSight(v) || v.Type() == event.Deleted
 }
 
 // firstSight reports whether a version is what was there at first. What has changed since an attempt at a first list is not.
-func firstSight(v *query.Version) bool { return v.Snapshot() && string(v.Text(line.Type)) == "ADDED" }
+func firstSight(v *query.Version) bool { return v.Snapshot() && v.Type() == event.Added }
 
 // countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no
 // managedFields, as docs/line.md says: of these, it is not known of any.
 func (h *history) countUnknown(v *query.Version) {
-	unnamed := string(v.Text(line.Type)) == "DELETED"
+	unnamed := v.Type() == event.Deleted
 	for op := range rawjson.Elements(v.Value(line.Changes)) {
 		switch string(rawjson.Inside(rawjson.Pick(op, "path")[0])) {
 		case "/metadata/deletionTimestamp":
@@ -346,13 +347,13 @@ func (h *history) countUnknown(v *query.Version) {
 // reports whether there may be more changes than the line then has, since it or the one before is truncated. The
 // error is query.ErrRemoved where that was removed.
 func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, err error) {
-	if len(v.Value(line.Changes)) > 0 || string(v.Text(line.Type)) == "DELETED" {
+	if len(v.Value(line.Changes)) > 0 || v.Type() == event.Deleted {
 		return len(v.Value(line.ChangesOmitted)) > 0, nil
 	}
 	if v.Incomplete() {
 		return true, nil
 	}
-	if string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 {
+	if v.Type() != event.Modified || len(v.Object) == 0 {
 		return false, nil
 	}
 	previous, err := v.Previous(ctx)
@@ -392,7 +393,7 @@ func owned(v *query.Version) bool {
 	}
 	resource := string(v.Text(line.Resource))
 	controlled = controlled || resource == "endpoints" || resource == "endpointslices"
-	if !controlled || string(v.Text(line.Type)) != "MODIFIED" {
+	if !controlled || v.Type() != event.Modified {
 		return controlled
 	}
 	status := []byte("[")
@@ -412,7 +413,7 @@ func owned(v *query.Version) bool {
 func (h *history) hold(v *query.Version) error {
 	h.remarks.Gap(v.Fields)
 	stream := string(v.Text(line.Stream))
-	if string(v.Text(line.Type)) != "GAP" {
+	if v.Type() != event.Gap {
 		delete(h.gaps, stream)
 		return nil
 	}
@@ -427,7 +428,7 @@ func (h *history) hold(v *query.Version) error {
 // mark shows a GAP and the SYNCED that ends it, unless nothing had changed.
 func (h *history) mark(v *query.Version) error {
 	stream := string(v.Text(line.Stream))
-	if string(v.Text(line.Type)) == "GAP" {
+	if v.Type() == event.Gap {
 		if err := h.hold(v); err != nil || h.Format == "yaml" {
 			return err
 		}
@@ -546,15 +547,15 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 		return err
 	}
 	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}
-	if previous != nil && string(v.Text(line.Type)) != "ADDED" {
+	if previous != nil && v.Type() != event.Added {
 		from = side(previous)
 	}
-	if string(v.Text(line.Type)) != "DELETED" {
+	if v.Type() != event.Deleted {
 		to = side(v.Fields)
 	}
 	var text []byte
 	why := lacking(v.Fields)
-	if previous != nil && string(v.Text(line.Type)) == "MODIFIED" && lacksOther(lacking(previous), why) {
+	if previous != nil && v.Type() == event.Modified && lacksOther(lacking(previous), why) {
 		text = fmt.Appendf(text, "--- %s\n+++ %s\n", printable(from.Title), printable(to.Title))
 		from.Text, to.Text = nil, nil
 		if why == "" {

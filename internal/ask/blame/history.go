@@ -74,7 +74,7 @@ func newWrite(l *line.Fields) *Write {
 		w.Written = time.Time{}
 	}
 	_, w.late = l.Late()
-	if string(l.Text(line.Type)) != "DELETED" { // lines of earlier versions name the last writer there
+	if l.Type() != event.Deleted { // lines of earlier versions name the last writer there
 		w.Manager, w.Subresource = text(l.Text(line.Manager)), text(l.Text(line.Subresource))
 	}
 	return w
@@ -117,15 +117,15 @@ var errNoObject = errors.New("not an object")
 // to the next whole version are then known as Between, except those that its own list of changes names. If the first
 // version is not the creation, its values are Older, with the same exception.
 func (h *History) Add(l *line.Fields) error {
-	kind, origin := string(l.Text(line.Type)), string(l.Text(line.Origin))
-	switch kind {
-	case "GAP":
+	typ, origin := l.Type(), l.Origin()
+	switch typ {
+	case event.Gap:
 		h.open(l)
 		return nil
-	case "SYNCED":
+	case event.Synced:
 		delete(h.gaps, string(l.Text(line.Stream)))
 		return nil
-	case "DELETED":
+	case event.Deleted:
 		// An object that leaves a selection is sent as it was while selected.
 		if h.deleted = newWrite(l).point(); hasSelector(l) || string(l.Value(line.FinalStateKnown)) == "false" {
 			return nil
@@ -133,7 +133,7 @@ func (h *History) Add(l *line.Fields) error {
 	}
 	version := text(l.Text(line.ResourceVersion))
 	before, known := event.VersionNumber([]byte(h.version))
-	if is, ok := event.VersionNumber([]byte(version)); origin != "relist" && known && ok && is <= before {
+	if is, ok := event.VersionNumber([]byte(version)); origin != event.FromRelist && known && ok && is <= before {
 		return nil
 	}
 	exact := newWrite(l)
@@ -150,12 +150,12 @@ func (h *History) Add(l *line.Fields) error {
 		}
 	}
 	operations := l.Value(line.Changes)
-	if kind == "MODIFIED" && origin == "watch" && w != exact {
+	if typ == event.Modified && origin == event.FromWatch && w != exact {
 		h.mark(operations, exact, true)
 	} else {
 		h.mark(operations, w, false)
 	}
-	if kind != "DELETED" {
+	if typ != event.Deleted {
 		h.deleted = Point{}
 		if len(operations) == 0 && !same && !first {
 			h.hidden = exact.point()
@@ -172,7 +172,7 @@ func (h *History) Add(l *line.Fields) error {
 
 // miss notes a missing version.
 func (h *History) miss(l *line.Fields, w *Write) {
-	if string(l.Text(line.Type)) == "DELETED" {
+	if l.Type() == event.Deleted {
 		return
 	}
 	if h.last == nil && isCreation(l) {
@@ -216,9 +216,9 @@ func (h *History) whole(l *line.Fields) ([]byte, error) {
 // attribute returns the write that a version's changes are from: exact, that of the version itself, unless it may have been
 // another.
 func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
-	relist, confirmed := string(l.Text(line.Origin)) == "relist", h.gaps[string(l.Text(line.Stream))]
+	relist, confirmed := l.Origin() == event.FromRelist, h.gaps[string(l.Text(line.Stream))]
 	// A first list that was begun more than once, or that could not be completed, has MODIFIED lines too.
-	between := string(l.Text(line.Type)) == "ADDED" || l.Snapshot()
+	between := l.Type() == event.Added || l.Snapshot()
 	w := *exact
 	w.Manager, w.Subresource = "", ""
 	switch {
@@ -226,7 +226,7 @@ func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 		return exact
 	case h.last == nil || h.root != nil && h.partial && !partial:
 		w.Origin, w.After.Time = Older, created(l.Object)
-		if relist && string(l.Text(line.Type)) == "ADDED" && !confirmed.IsZero() && !w.After.Time.Before(confirmed.Truncate(time.Second)) {
+		if relist && l.Type() == event.Added && !confirmed.IsZero() && !w.After.Time.Before(confirmed.Truncate(time.Second)) {
 			w.Origin = Gap
 		}
 	case relist:
@@ -285,7 +285,7 @@ func (h *History) mark(operations []byte, w *Write, all bool) {
 
 // isCreation reports whether a line is of an object that was just created. One that enters a selection may be older.
 func isCreation(l *line.Fields) bool {
-	return string(l.Text(line.Type)) == "ADDED" && string(l.Text(line.Origin)) == "watch" && !hasSelector(l)
+	return l.Type() == event.Added && l.Origin() == event.FromWatch && !hasSelector(l)
 }
 
 // hasSelector reports whether the line's stream has a label or field selector.

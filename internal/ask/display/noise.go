@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -60,7 +61,7 @@ func NoiseOf(l *line.Fields, operations []byte) Noise {
 		return NoNoise
 	case resource == "events" && (group == "" || group == "events.k8s.io"):
 		return EventObject
-	case string(l.Text(line.Type)) != "MODIFIED" || len(operations) == 0 || l.Incomplete():
+	case l.Type() != event.Modified || len(operations) == 0 || l.Incomplete():
 		return NoNoise
 	}
 	lease := resource == "leases" && group == "coordination.k8s.io"

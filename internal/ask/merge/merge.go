@@ -35,18 +35,6 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-const (
-	typeAdded    = string(event.Added)
-	typeModified = string(event.Modified)
-	typeDeleted  = string(event.Deleted)
-	typeGap      = string(event.Gap)
-	typeSynced   = string(event.Synced)
-
-	originSnapshot = string(event.FromSnapshot)
-	originWatch    = string(event.FromWatch)
-	originRelist   = string(event.FromRelist)
-)
-
 // Source is a journal that is merged.
 type Source struct {
 	Name string // for errors and Hole
@@ -230,7 +218,7 @@ func (m *merger) end() error {
 func (s *stream) due(before *line.Fields) *block {
 	for _, b := range s.moved {
 		if !b.taken && (before == nil || b.to.compare(positionOf(before)) <= 0 &&
-			(string(before.Text(line.Origin)) != originWatch || event.Later(string(before.Text(line.ResourceVersion)), b.version))) {
+			(before.Origin() != event.FromWatch || event.Later(string(before.Text(line.ResourceVersion)), b.version))) {
 			b.taken = true
 			return b
 		}
@@ -263,7 +251,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	reason := event.GapReason(l.Text(line.Reason))
 	e := edit{line: l}
 	switch {
-	case f.typ == typeGap:
+	case f.typ == event.Gap:
 		from := string(l.Text(line.FromResourceVersion))
 		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) && reason != event.JournalTruncated {
 			e.text(line.FromResourceVersion, s.highest)
@@ -285,7 +273,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			s.gap.due = &e
 			return nil
 		}
-	case f.typ == typeSynced && s.gap != nil:
+	case f.typ == event.Synced && s.gap != nil:
 		if behind && !m.heldBack(s.name) {
 			if err := m.unseen(s, l); err != nil {
 				return err
@@ -303,7 +291,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		}
 	}
 	// A DELETED that a comparison has found is at a version that was told before, perhaps of another server.
-	found := f.typ == typeDeleted && string(l.Value(line.FinalStateKnown)) == "false"
+	found := f.typ == event.Deleted && string(l.Value(line.FinalStateKnown)) == "false"
 	if !found && (s.highest == "" || event.Later(f.version, s.highest)) {
 		s.highest = f.version
 	}
@@ -313,34 +301,34 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	uid := uidOf(l)
 	last := s.live[uid]
 	before, again := s.events[EventOf(l)]
-	repeats := again && f.origin == originWatch
+	repeats := again && f.origin == event.FromWatch
 	if repeats && l.Time.Before(before) {
 		m.out.Late(s.name, l.Time, before)
 	}
-	if behind && s.gap != nil && f.origin == originRelist {
+	if behind && s.gap != nil && f.origin == event.FromRelist {
 		switch {
-		case f.typ == typeDeleted && last == nil:
+		case f.typ == event.Deleted && last == nil:
 			repeats = s.absent[uid]
 		case found && last.version != f.version: // this replica had not heard of the last one
 			s.gap.count.adjust(f.typ, -1)
 			return m.gone(s, uid, l)
-		case f.typ != typeDeleted && last != nil && last.version == f.version && !last.undone:
+		case f.typ != event.Deleted && last != nil && last.version == f.version && !last.undone:
 			repeats = true
-		case f.typ == typeAdded && last != nil:
+		case f.typ == event.Added && last != nil:
 			s.gap.count.adjust(f.typ, -1)
-			f.typ = typeModified
+			f.typ = event.Modified
 			s.gap.count.adjust(f.typ, 1)
-			e.text(line.Type, f.typ)
-		case f.typ == typeModified && last == nil && s.absent[uid]:
+			e.text(line.Type, string(f.typ))
+		case f.typ == event.Modified && last == nil && s.absent[uid]:
 			s.gap.count.adjust(f.typ, -1)
-			f.typ = typeAdded
+			f.typ = event.Added
 			s.gap.count.adjust(f.typ, 1)
-			e.text(line.Type, f.typ)
+			e.text(line.Type, string(f.typ))
 			e.drop(line.Changes)
 		}
 		if repeats {
 			s.gap.count.adjust(f.typ, -1)
-		} else if old := s.names[nameOf(l)]; f.typ == typeAdded && old != "" && old != uid {
+		} else if old := s.names[nameOf(l)]; f.typ == event.Added && old != "" && old != uid {
 			if err := m.gone(s, old, l); err != nil {
 				return err
 			}
@@ -371,7 +359,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 		return nil
 	}
 	version := number(f.version)
-	if f.typ == typeDeleted {
+	if f.typ == event.Deleted {
 		version = max(version, number(s.highest)) // a server may give it the object's last one
 	}
 	if e.is[line.ID] == nil && s.mayRepeat(f.position, version) {
@@ -386,7 +374,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if s.live == nil {
 		s.live, s.names = make(map[string]*known), make(map[string]string)
 	}
-	if uid, name := uidOf(e.line), nameOf(e.line); f.typ == typeDeleted {
+	if uid, name := uidOf(e.line), nameOf(e.line); f.typ == event.Deleted {
 		delete(s.live, uid)
 		delete(s.names, name)
 		s.isAbsent(uid)
@@ -453,25 +441,25 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	e := edit{line: last}
 	e.set(line.Term, by.Value(line.Term))
 	e.set(line.Time, by.Value(line.Time))
-	e.text(line.Type, typeDeleted)
-	e.text(line.Origin, originRelist)
+	e.text(line.Type, string(event.Deleted))
+	e.text(line.Origin, string(event.FromRelist))
 	id := string(last.Text(line.ID))
-	e.text(line.ID, id[:strings.LastIndexByte(id, '/')+1]+typeDeleted) // ids at one version differ in the type alone
+	e.text(line.ID, id[:strings.LastIndexByte(id, '/')+1]+string(event.Deleted)) // ids at one version differ in the type alone
 	e.set(line.FinalStateKnown, []byte("false"))
 	for _, of := range []line.Field{line.Generation, line.Manager, line.Subresource, line.WrittenAt, line.Changes} {
 		e.drop(of)
 	}
-	s.gap.count.adjust(typeDeleted, 1)
+	s.gap.count.adjust(event.Deleted, 1)
 	f := factOf(last)
-	f.typ, f.position = typeDeleted, positionOf(by)
+	f.typ, f.position = event.Deleted, positionOf(by)
 	return m.add(s, &e, f)
 }
 
-func (c *count) adjust(typ string, by int) {
+func (c *count) adjust(typ event.Type, by int) {
 	switch typ {
-	case typeAdded:
+	case event.Added:
 		c.Added += by
-	case typeModified:
+	case event.Modified:
 		c.Modified += by
 	default:
 		c.Deleted += by

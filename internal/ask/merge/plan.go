@@ -67,10 +67,12 @@ type extent struct{ from, to position }
 // fact is a line that begins or ends something.
 type fact struct {
 	position
-	source               int
-	typ, origin, version string
-	from                 string // of a GAP
-	anew                 bool   // other versions begin
+	source  int
+	typ     event.Type
+	origin  event.Origin
+	version string
+	from    string // of a GAP
+	anew    bool   // other versions begin
 }
 
 // Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream although it has
@@ -113,17 +115,17 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			if another || f.anew {
 				s.low = append(s.low, part{from: f.position, anew: f.anew, low: math.MaxUint64})
 			}
-			begins := another || l.AboutStream() || f.origin == originSnapshot && !listing[s]
+			begins := another || l.AboutStream() || f.origin == event.FromSnapshot && !listing[s]
 			terms[s] = f.term + 1
-			listing[s] = !l.AboutStream() && (f.origin == originSnapshot || listing[s])
+			listing[s] = !l.AboutStream() && (f.origin == event.FromSnapshot || listing[s])
 			if begins {
 				f.source = n
 				s.facts = append(s.facts, f)
 			}
 			switch {
-			case f.origin == originWatch:
+			case f.origin == event.FromWatch:
 				s.low[len(s.low)-1].watched(&f)
-			case f.origin == originRelist && (f.typ == typeModified || f.typ == typeDeleted):
+			case f.origin == event.FromRelist && (f.typ == event.Modified || f.typ == event.Deleted):
 				s.listed[uidOf(l.Fields)] = true
 			}
 		}
@@ -141,10 +143,10 @@ func (p *Plan) Order() *Order { return p.order }
 // version of the other lines does not say how far the watch has come.
 func (p *part) watched(f *fact) {
 	version := number(f.version)
-	if f.typ == typeDeleted && version < p.highest {
+	if f.typ == event.Deleted && version < p.highest {
 		return
 	}
-	if p.low = min(p.low, version); f.typ != typeDeleted {
+	if p.low = min(p.low, version); f.typ != event.Deleted {
 		p.highest = max(p.highest, version)
 	}
 }
@@ -183,7 +185,7 @@ func (p *Plan) stream(l *line.Fields) *stream {
 func factOf(l *line.Fields) fact {
 	return fact{
 		position: positionOf(l),
-		typ:      string(l.Text(line.Type)), origin: string(l.Text(line.Origin)), version: string(l.Text(line.ResourceVersion)),
+		typ:      l.Type(), origin: l.Origin(), version: string(l.Text(line.ResourceVersion)),
 		from: string(l.Text(line.FromResourceVersion)), anew: event.GapReason(l.Text(line.Reason)).BeginsAnew(),
 	}
 }
@@ -216,7 +218,7 @@ func (s *stream) settle() {
 			s.void = append(s.void, extent{open.from, f.position})
 			open = nil
 		}
-		if f.origin == originWatch && len(closed) > 0 && closed[len(closed)-1].from.term < f.term {
+		if f.origin == event.FromWatch && len(closed) > 0 && closed[len(closed)-1].from.term < f.term {
 			for n, l := range closed {
 				end := f.position
 				if n+1 < len(closed) && closed[n+1].source == l.source {
@@ -229,7 +231,7 @@ func (s *stream) settle() {
 			closed = nil
 		}
 		switch {
-		case f.typ == typeSynced:
+		case f.typ == event.Synced:
 			if open != nil && open.anew {
 				closed = nil
 			}
@@ -238,12 +240,12 @@ func (s *stream) settle() {
 				closed = append(closed, open)
 			}
 			open = nil
-		case open == nil && (f.typ == typeGap || !synced && f.origin == originSnapshot):
-			open = &list{source: f.source, from: f.position, gap: f.typ == typeGap, anew: f.anew}
+		case open == nil && (f.typ == event.Gap || !synced && f.origin == event.FromSnapshot):
+			open = &list{source: f.source, from: f.position, gap: f.typ == event.Gap, anew: f.anew}
 		case open != nil: // or a GAP within it
 			open.anew = open.anew || f.anew
 		}
-		s.gaps = s.gaps || f.typ == typeGap && f.term > 0
+		s.gaps = s.gaps || f.typ == event.Gap && f.term > 0
 	}
 	s.gaps = s.gaps || len(s.moved) > 0
 	s.facts = nil
@@ -273,7 +275,9 @@ func (s *stream) mayRepeat(at position, version uint64) bool {
 
 // writesAnew reports whether the replica of an open list does not go on with it in a later turn, since others had one in between: it
 // has adopted their position, or lost its own, and with it the beginning of the GAP.
-func (f *fact) writesAnew() bool { return f.origin == originWatch || f.typ == typeGap && f.from == "" }
+func (f *fact) writesAnew() bool {
+	return f.origin == event.FromWatch || f.typ == event.Gap && f.from == ""
+}
 
 func (e extent) has(at position) bool { return e.from.compare(at) <= 0 && at.compare(e.to) < 0 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 )
 
@@ -20,5 +21,5 @@ func ParseType(text string) (string, error) {
 
 // separates reports whether a GAP may pass without its SYNCED.
 func separates(f *query.Filter) bool {
-	return len(f.Types) > 0 && !slices.Contains(f.Types, "SYNCED")
+	return len(f.Types) > 0 && !slices.Contains(f.Types, string(event.Synced))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 )
 
@@ -70,7 +71,7 @@ func (p *Printer) enqueue(l *line.Fields, wait bool) {
 		return
 	}
 	if i := p.waiting(l.Text(line.Stream)); i >= 0 {
-		if string(l.Text(line.Type)) == "SYNCED" && unchanged(l) != nil && !p.style.JSON {
+		if l.Type() == event.Synced && unchanged(l) != nil && !p.style.JSON {
 			next.Line, next.Closed = p.held[i].Line, l
 			p.drop(i)
 		} else {

@@ -7,6 +7,7 @@ import (
 
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 )
 
@@ -120,7 +121,7 @@ func (r *Remarks) Gap(l *line.Fields) {
 		return
 	}
 	stream := string(l.Text(line.Stream))
-	if string(l.Text(line.Type)) != "GAP" {
+	if l.Type() != event.Gap {
 		delete(r.gaps, stream)
 		return
 	}
@@ -134,8 +135,8 @@ func (r *Remarks) After(ctx context.Context, l *line.Fields) (err error) {
 	if r == nil {
 		return nil
 	}
-	typ := string(l.Text(line.Type))
-	did := map[string]string{"DELETED": "deleted", "MODIFIED": "changed"}[typ]
+	typ := l.Type()
+	did := map[event.Type]string{event.Deleted: "deleted", event.Modified: "changed"}[typ]
 	if did == "" {
 		return nil
 	}
@@ -143,7 +144,7 @@ func (r *Remarks) After(ctx context.Context, l *line.Fields) (err error) {
 	switch {
 	case !inGap:
 		from, err = r.j.NotBefore(ctx, l)
-	case typ != "DELETED" || string(l.Text(line.Origin)) != "relist":
+	case typ != event.Deleted || l.Origin() != event.FromRelist:
 		from = time.Time{}
 	}
 	if err != nil || from.IsZero() {

@@ -255,7 +255,7 @@ func (s *several) repeats(l *line.Fields) bool {
 	stream := string(l.Text(line.Stream)) + " "
 	anew := event.GapReason(l.Text(line.Reason)).BeginsAnew()
 	// What has these versions behind it is something else.
-	if anew || s.anew[stream] && string(l.Text(line.Type)) == string(event.Synced) {
+	if anew || s.anew[stream] && l.Type() == event.Synced {
 		maps.DeleteFunc(s.events, func(e string, _ int) bool { return strings.HasPrefix(e, stream) })
 		s.anew[stream] = anew
 	}

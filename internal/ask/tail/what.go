@@ -10,6 +10,7 @@ import (
 	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/builtin"
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/host/terminal"
@@ -101,7 +102,7 @@ func appendFullWho(dst []byte, l *line.Fields, _ *Same) []byte {
 }
 
 func who(l *line.Fields) (manager, subresource []byte) {
-	if string(l.Text(line.Type)) == "DELETED" {
+	if l.Type() == event.Deleted {
 		return nil, nil
 	}
 	if event := l.Value(line.Event); len(event) > 0 {
@@ -135,14 +136,14 @@ func appendRemoved(dst []byte, l *line.Fields) []byte {
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
 func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change) []byte {
-	switch string(l.Text(line.Type)) {
-	case "GAP":
+	switch l.Type() {
+	case event.Gap:
 		return appendGap(dst, l, nil)
-	case "SYNCED":
+	case event.Synced:
 		return appendCount(dst, l.Value(line.Count))
-	case "REMOVED":
+	case event.Removed:
 		return appendRemoved(dst, l)
-	case "SEALED":
+	case event.Sealed:
 		if is, ok := l.Sealed(); ok {
 			dst = fmt.Appendf(dst, "lines %d to %d, sha256 %x", is.From, is.To, is.Sum)
 		}
@@ -154,8 +155,8 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 			dst = append(dst, ", "...)
 		}
 	}
-	origin := l.Text(line.Origin)
-	found := string(origin) == "snapshot" || string(origin) == "relist"
+	origin := l.Origin()
+	found := origin == event.FromSnapshot || origin == event.FromRelist
 	if found && len(l.Value(line.Changes)) == 0 {
 		dst = append(dst, origin...)
 		found = false
@@ -164,10 +165,10 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 		part()
 		dst = append(dst, "final state not known"...)
 	}
-	event, generation := l.Value(line.Event), l.Value(line.Generation)
-	if len(event) > 0 {
+	reported, generation := l.Value(line.Event), l.Value(line.Generation)
+	if len(reported) > 0 {
 		part()
-		dst = appendEvent(dst, event, l.Text(line.Namespace))
+		dst = appendEvent(dst, reported, l.Text(line.Namespace))
 	}
 	if *changed = (*changed)[:0]; len(l.Value(line.Changes)) > 0 {
 		*changed = display.AppendOperations(*changed, l.Value(line.Changes))
@@ -176,11 +177,11 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 	case len(*changed) > 0:
 		part()
 		room := limit - terminal.Columns(dst[start:])
-		if found && string(origin) == "relist" && room > 50 { // it was not written then
+		if found && origin == event.FromRelist && room > 50 { // it was not written then
 			room -= len(", ") + len(origin)
 		}
 		dst = display.AppendChanges(dst, *changed, l.Object, max(room, 1))
-	case len(generation) > 0 && len(event) == 0 && string(l.Text(line.Type)) != "DELETED":
+	case len(generation) > 0 && len(reported) == 0 && l.Type() != event.Deleted:
 		part()
 		dst = terminal.AppendRaw(append(dst, "generation "...), generation)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -99,7 +100,7 @@ func (b *Builder) Add(l *line.Fields, offset int64, size int) {
 		s.marks, s.listing = append(s.marks, at), false
 		return
 	}
-	if !s.listing && string(l.Text(line.Origin)) == "snapshot" {
+	if !s.listing && l.Origin() == event.FromSnapshot {
 		s.begins, s.listing = append(s.begins, at), true
 	}
 	b.object(s, l, at)

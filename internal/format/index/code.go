@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+
+	"kubejournal/internal/format/event"
 )
 
 const (
@@ -38,7 +40,10 @@ const (
 const removals = ""
 
 // Types are the types of a line; an index has their positions, from 1.
-var Types = []string{"ADDED", "MODIFIED", "DELETED", "GAP", "SYNCED", "REMOVED", "SEALED"}
+var Types = []string{
+	string(event.Added), string(event.Modified), string(event.Deleted), string(event.Gap), string(event.Synced),
+	string(event.Removed), string(event.Sealed),
+}
 
 // ErrDamaged says that a file is not, or not any more, what a Builder has made.
 var ErrDamaged = errors.New("damaged index")

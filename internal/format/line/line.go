@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -139,7 +140,8 @@ func (l *Fields) Is(f Field, text string) bool {
 
 // AboutStream reports whether the line is about a stream, not an object.
 func (l *Fields) AboutStream() bool {
-	return string(l.Text(Type)) == "GAP" || string(l.Text(Type)) == "SYNCED"
+	is := l.Type()
+	return is == event.Gap || is == event.Synced
 }
 
 // Journal is the stream, and the resource, of a line about the journal itself: the API has none of that name.
@@ -147,7 +149,7 @@ const Journal = "journal"
 
 // SaysRemoved reports whether the line says which lines are not in the journal any more: it is about no object, and names the
 // stream that they were of, or Journal where whole files are gone.
-func (l *Fields) SaysRemoved() bool { return string(l.Text(Type)) == "REMOVED" }
+func (l *Fields) SaysRemoved() bool { return l.Type() == event.Removed }
 
 // TimeLayout is the form of a line's times, in UTC.
 const TimeLayout = "2006-01-02T15:04:05.000000000Z"
@@ -189,7 +191,7 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"seq":`...), l.Seq, 10)
 	member(Term, l.values[Term])
 	member(Time, l.values[Time])
-	member(Type, []byte(`"REMOVED"`))
+	member(Type, []byte(`"`+event.Removed+`"`))
 	id, is := l.Text(ID), []byte{'"'}
 	if l.SaysRemoved() {
 		is = append(append(is, id...), '"')
@@ -209,11 +211,11 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 
 // AppendFiles appends the rest of a REMOVED line, behind its seq and term, that says that files with all lines of the span are gone.
 func (s Span) AppendFiles(dst []byte, now time.Time, cluster, reason string) []byte {
-	return s.AppendEnd(appendJournal(dst, "REMOVED", s.From, s.To, now, cluster), reason, 0)
+	return s.AppendEnd(appendJournal(dst, event.Removed, s.From, s.To, now, cluster), reason, 0)
 }
 
 // appendJournal appends the members from time to kind of a line about the journal's files; seq and term come before them.
-func appendJournal(dst []byte, typ string, from, to uint64, now time.Time, cluster string) []byte {
+func appendJournal(dst []byte, typ event.Type, from, to uint64, now time.Time, cluster string) []byte {
 	at := now.UTC().Format(TimeLayout)
 	dst = fmt.Appendf(dst, `,"time":"%s","type":"%s","id":"%s/%d-%d/%[1]s/%[2]s","stream":"%[3]s"`, at, typ, Journal, from, to)
 	if cluster != "" {
@@ -269,7 +271,7 @@ func (l *Fields) Late() (written time.Time, ok bool) {
 }
 
 // Snapshot reports whether the object existed at first sight.
-func (l *Fields) Snapshot() bool { return string(l.Text(Origin)) == "snapshot" }
+func (l *Fields) Snapshot() bool { return l.Origin() == event.FromSnapshot }
 
 // IsLate reports whether a change was received late. What existed at first sight is older by nature.
 func IsLate(received, written time.Time, snapshot bool) bool {
@@ -283,4 +285,38 @@ func (l *Fields) StreamName() StreamName { return ParseStreamName(string(l.Text(
 func (l *Fields) Scope() []byte {
 	_, scope, _ := bytes.Cut(l.Text(Stream), []byte("?"))
 	return scope
+}
+
+// Type returns what happened; "" for what is none of the types that kubejournal knows.
+func (l *Fields) Type() event.Type {
+	switch text := l.Text(Type); string(text) { // compared without being copied
+	case string(event.Modified):
+		return event.Modified
+	case string(event.Added):
+		return event.Added
+	case string(event.Deleted):
+		return event.Deleted
+	case string(event.Gap):
+		return event.Gap
+	case string(event.Synced):
+		return event.Synced
+	case string(event.Removed):
+		return event.Removed
+	case string(event.Sealed):
+		return event.Sealed
+	}
+	return ""
+}
+
+// Origin returns how it became known; "" for a line about a stream or the journal.
+func (l *Fields) Origin() event.Origin {
+	switch text := l.Text(Origin); string(text) {
+	case string(event.FromWatch):
+		return event.FromWatch
+	case string(event.FromSnapshot):
+		return event.FromSnapshot
+	case string(event.FromRelist):
+		return event.FromRelist
+	}
+	return ""
 }
