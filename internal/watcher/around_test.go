@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,13 +229,13 @@ func TestUnreadableForAMoment(t *testing.T) {
 			for i := range 6 {
 				w.putIn(widgets, fmt.Sprint("n", i/2), fmt.Sprint("name-", i), nil)
 			}
-			lists := 0
+			var lists atomic.Int64
 			w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
 				token, _ := base64.RawURLEncoding.DecodeString(r.Query.Get("continue"))
 				if r.Resource != "widgets" || strings.Contains(string(token), `"start":"~"`) {
 					return nil // that the server answers
 				}
-				if lists++; lists > failing {
+				if lists.Add(1) > int64(failing) {
 					return nil
 				}
 				return &kubefake.Fault{Status: http.StatusInternalServerError}
@@ -256,23 +257,23 @@ func TestListFailsOnce(t *testing.T) {
 		w.putIn(widgets, "default", "a", nil)
 		w.start()
 		w.synced()
-		lists := 0
+		var lists atomic.Int64
 		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
 			switch {
 			case r.Resource != "widgets":
 			case r.Verb == "watch":
 				return &kubefake.Fault{Status: http.StatusTooManyRequests}
 			case strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") && r.Query.Get("continue") == "":
-				if lists++; lists%2 == 1 {
+				if lists.Add(1)%2 == 1 {
 					return &kubefake.Fault{Status: http.StatusInternalServerError}
 				}
 			}
 			return nil
 		})
 		w.srv.EndWatches()
-		w.awaitFor(aroundWaits, "it has looked", func() bool { return lists > 0 })
+		w.awaitFor(aroundWaits, "it has looked", func() bool { return lists.Load() > 0 })
 		w.putIn(widgets, "default", "b", nil)
-		w.awaitFor(aroundWaits, "it has looked twice", func() bool { return lists >= 4 })
+		w.awaitFor(aroundWaits, "it has looked twice", func() bool { return lists.Load() >= 4 })
 		w.srv.SetFault(nil)
 		w.awaitFor(aroundWaits, "it watches", w.watching)
 		w.check()
