@@ -223,7 +223,7 @@ func TestUnreadableSkipped(t *testing.T) {
 
 // An error that passes while an object is looked for is blamed on none.
 func TestUnreadableForAMoment(t *testing.T) {
-	for failing := 1; failing < 150; failing += 3 {
+	for failing := 1; failing < 150; failing += 7 {
 		bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
 			w.srv.AddResource(widget("v1"))
 			for i := range 6 {
