@@ -24,7 +24,7 @@ func (w *writer) startCommit(ctx context.Context) {
 	w.pending = newPending()
 	w.pending.turn = w.turn
 	seq, mark := w.seq, w.out.Mark()
-	if now.Empty() { // everything is committed
+	if now.Empty() && seq == w.lastCommit.Load().Committed { // else the last lines are about the journal's files
 		if len(now.pulses) > 0 {
 			w.confirm(&now, seq, mark.FirstSeq)
 		}

@@ -44,6 +44,9 @@ func TestRemovedFiles(t *testing.T) {
 			}
 			reaches(first, "")
 			reaches(5, "maxFiles")
+			if is := g.rec.Progress(); is.Committed != is.Written { // else the file that has the line would not be compressed
+				t.Errorf("%s: %d lines are written, %d committed", name, is.Written, is.Committed)
+			}
 			reaches(5, "maxFiles")
 			g.submit(g.batch("a", 1, 100))
 			pass(5 * time.Second)
