@@ -116,7 +116,7 @@ func TestSetCommits(t *testing.T) {
 func TestSeqGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, Config{Seq: 41})
-		g.store.noSync = true
+		g.store.unchecked = true
 		g.run(t.Context())
 		b := g.batch("a", 2, 10)
 		b.Changes.Reset() // lines alone; the position stays
