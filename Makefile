@@ -22,7 +22,7 @@ BENCH_SKIP      ?= ^Benchmark(Layout|Forget)
 # Empty where there is no git or no repository: the binary then says what the Go tool recorded in it.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
-LDFLAGS := $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X main.commit=$(COMMIT))
+LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X main.commit=$(COMMIT))
 
 # The two longest packages go first, so that neither ends alone. Those under test/ wait for servers half of the time, hence
 # more packages at a time than there are cores. test/crash is a part of model.
