@@ -21,8 +21,7 @@ import (
 //
 //	byte      0: the object follows as it is
 //	          3: as an s2 block
-//	          1, 2: it was packed by an earlier release, see steps.go
-//	4 bytes   CRC-32C of the base, little-endian, 0 for none; only behind 2 and 3
+//	4 bytes   CRC-32C of the base, little-endian, 0 for none; only after 3
 //	the rest
 //
 // Pods of 2, 6 and 60 KB (BenchmarkPack) take 84, 395 and 4,403 bytes behind the first five, with a base of 16 such
@@ -34,10 +33,8 @@ type Packer struct {
 }
 
 const (
-	packedRaw       = 0
-	packedSteps     = 1
-	packedStepsBase = 2
-	packedS2        = 3
+	packedRaw = 0
+	packedS2  = 3
 
 	maxBase = 1 << 15 // bytes of a base that are used
 )
@@ -83,7 +80,7 @@ func (p *Packer) Unpack(dst, packed []byte, limit int) ([]byte, error) {
 	}
 	form, in := packed[0], packed[1:]
 	sum := uint32(0)
-	if form == packedStepsBase || form == packedS2 {
+	if form == packedS2 {
 		if len(in) < 4 {
 			return dst, errPacked
 		}
@@ -91,8 +88,9 @@ func (p *Packer) Unpack(dst, packed []byte, limit int) ([]byte, error) {
 			return dst, errOtherBase
 		}
 	}
-	size, n := uint64(len(in)), 0
+	size := uint64(len(in))
 	if form != packedRaw {
+		n := 0
 		if size, n = binary.Uvarint(in); n <= 0 {
 			return dst, errPacked
 		}
@@ -103,14 +101,6 @@ func (p *Packer) Unpack(dst, packed []byte, limit int) ([]byte, error) {
 	switch form {
 	case packedRaw:
 		return append(dst, in...), nil
-	case packedSteps, packedStepsBase:
-		base := p.base
-		if form == packedSteps {
-			base = nil
-		}
-		if out, ok := unpackSteps(dst, in[n:], base, int(size)); ok {
-			return out, nil
-		}
 	case packedS2:
 		decode := s2.Decode
 		if sum != 0 && p.dict == nil { // the base is too short to be one
