@@ -112,6 +112,9 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 			return err
 		}
 	}
+	if o.program, err = filepath.Abs(o.program); err != nil { // it runs in another folder
+		return err
+	}
 	t, err := start(ctx, o, dir, out)
 	if err != nil {
 		return err
