@@ -266,7 +266,7 @@ func onTerminals(t *testing.T, user bool, args ...string) (status int, stdout, s
 	return status, strings.TrimSuffix(s.until(t, end+"$"), end), errs.String()
 }
 
-// theLoss is a journal in which a namespace is deleted with all that is in it, some of it behind a gap.
+// theLoss is a journal in which a namespace is deleted with all that is in it, some of it after a gap.
 func theLoss(t *testing.T, path string) {
 	j := journaltest.New(t, path, time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC))
 	after := func(minutes int) { j.Now = time.Date(2026, 11, 20, 14, minutes, 0, 0, time.UTC) }

@@ -159,7 +159,7 @@ func TestDocsConfigs(t *testing.T) {
 	}
 }
 
-// rows are the tables' rows that begin with a name in backticks: what stands behind it, by each name.
+// rows are the tables' rows that begin with a name in backticks: what stands after it, by each name.
 func rows(t *testing.T, name string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

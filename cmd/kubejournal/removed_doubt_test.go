@@ -125,7 +125,7 @@ func TestRemovedInGap(t *testing.T) {
 	)
 }
 
-// The clock was set back behind the lines that were removed.
+// The clock was set back after the lines that were removed.
 func TestRemovedClockBack(t *testing.T) {
 	f := newFlooded(t)
 	f.minute(1)

@@ -172,7 +172,7 @@ func (l changeLog) net() []entry {
 	return slices.CompactFunc(entries, func(a, b entry) bool { return bytes.Equal(a.key, b.key) })
 }
 
-// appendPart appends the key or the value of an entry, behind its length.
+// appendPart appends the key or the value of an entry, after its length.
 func appendPart(dst, part []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(part))), part...)
 }

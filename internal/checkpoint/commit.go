@@ -34,7 +34,7 @@ func (s *Store) Commit(b *Batch) error {
 	})
 }
 
-// setMark sets the mark, which ends a recovery. Forgotten streams have no line behind it.
+// setMark sets the mark, which ends a recovery. Forgotten streams have no line after it.
 func (w *writer) setMark(m *Mark) error {
 	meta, forgotten := w.top(bucketMeta), w.top(bucketForgotten)
 	err := errors.Join(meta.putJSON(keyJournal, m), meta.put(keyRecovery, nil))
@@ -83,7 +83,7 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 }
 
 // isList reports whether entries come from a list, which fills the pages of the tree
-// from left to right: many, or all behind the last that is there.
+// from left to right: many, or all after the last that is there.
 func isList(tree *table, entries []entry, p *policy) bool {
 	last, _ := tree.Cursor().Last()
 	return len(entries) > p.batch || bytes.Compare(last, entries[0].key) < 0
@@ -101,7 +101,7 @@ func (s *Store) logs(n, merged int) bool {
 }
 
 // Forget removes a stream's position and known objects, and records that its lines
-// in the journal behind the mark do not count any more (see Forgotten). It is one
+// in the journal after the mark do not count any more (see Forgotten). It is one
 // transaction: a crash leaves all of the stream or nothing.
 func (s *Store) Forget(stream string) error {
 	name := []byte(stream)

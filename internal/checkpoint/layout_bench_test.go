@@ -166,7 +166,7 @@ func (l *layout) firstSync(db *bbolt.DB, n int) error {
 // twice that of the first sync. The system's page size: smaller pages cost more bytes
 // per object, larger ones more per commit. The freelist as a map and not written: an
 // array is no faster, and writing it costs a commit 8 bytes for each free page, to
-// save a start some 60 ms. bbolt's own syncs: a single sync behind both the pages and
+// save a start some 60 ms. bbolt's own syncs: a single sync after both the pages and
 // the page that names the root would let the disk write the root first, which is a
 // file with holes after a power cut; and it saves nothing measurable. Batches of any
 // size: it matters little.

@@ -122,7 +122,7 @@ func OpenReadOnly(path string) (*Store, error) {
 	if err := checkFile(path); err != nil {
 		return nil, err
 	}
-	// Reading behind the end of a mapped file would be a fault, not an error.
+	// Reading after the end of a mapped file would be a fault, not an error.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return open(path, bbolt.Options{ReadOnly: true})
 }

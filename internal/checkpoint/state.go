@@ -15,7 +15,7 @@ type Stream struct {
 	// PendingGap is the reason of a GAP line that is still to be written: the
 	// position is not valid any more. Empty when there is none.
 	PendingGap event.GapReason `json:"owed,omitempty"`
-	// Open is set from a GAP line until all lines behind it are written.
+	// Open is set from a GAP line until all lines after it are written.
 	Open *Gap `json:"open,omitempty"`
 	// Closing is set while all lines of a complete list are written but the SYNCED line.
 	Closing *event.Count `json:"closing,omitempty"`
@@ -35,11 +35,11 @@ type Coverage struct {
 	// Confirmed is up to when it surely reaches: the position may be later. It may be before Since: what came while the list
 	// was read is not in it.
 	Confirmed int64 `json:"confirmed,omitempty"`
-	// Read is when the last change was made that a watch has brought behind that, by the server's clock, and no later than
+	// Read is when the last change was made that a watch has brought after that, by the server's clock, and no later than
 	// it was received: all that was made before has been read, for a watch brings changes in order.
 	Read int64 `json:"read,omitempty"`
 	// Late is when the last line came that was late, because of an outage or a stop. That may be after Confirmed. It is lost
-	// with the process, behind which they are late in any case.
+	// with the process, after which they are late in any case.
 	Late int64 `json:"-"`
 	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older than a
 	// pulse, which was wrong then, and MissedFrom the time before which its change was not made; 0 is unknown. They are kept
@@ -54,12 +54,12 @@ type Coverage struct {
 }
 
 // Gap is a GAP line whose SYNCED is not written yet. ResourceVersion is that of the
-// line, raised to the highest version that the list behind it has shown.
+// line, raised to the highest version that the list after it has shown.
 type Gap struct {
 	Reason              event.GapReason `json:"reason,omitempty"` // empty in files of versions up to 0.1
 	FromResourceVersion string          `json:"fromResourceVersion,omitempty"`
 	ResourceVersion     string          `json:"resourceVersion"`
-	event.Count                         // of the lines behind the GAP line
+	event.Count                         // of the lines after the GAP line
 }
 
 // Transition is one line of a stream, or an event that was held back.
@@ -76,7 +76,7 @@ type Transition struct {
 	HeldBack, Withheld bool
 }
 
-// Apply makes s the state behind a line, and adds to c what the line says of its
+// Apply makes s the state after a line, and adds to c what the line says of its
 // object. A line of a watch moves the position. Lines of a list do not come in the
 // order of versions: they leave the position where it is, and count for an open gap.
 func (s *Stream) Apply(l *Transition, c *Changes) {

@@ -121,7 +121,7 @@ func (m Mark) LastFile() FileMark {
 	return FileMark{Seq: m.Seq, FirstSeq: m.FirstSeq, Offset: m.Offset}
 }
 
-// Recovery is how far an incomplete recovery has come: what the lines behind From say of
+// Recovery is how far an incomplete recovery has come: what the lines after From say of
 // objects is committed up to the mark, and what they say of streams is in Streams.
 type Recovery struct {
 	From     *Mark             `json:"from,omitempty"` // the last commit's; nil where there was none
@@ -340,7 +340,7 @@ func (s *Store) Streams() (map[string]Stream, error) {
 }
 
 // Forgotten returns the streams that were forgotten since the journal's mark last
-// moved: their lines behind the mark are older than that, and do not count.
+// moved: their lines after the mark are older than that, and do not count.
 func (s *Store) Forgotten() (map[string]bool, error) {
 	all := make(map[string]bool)
 	err := s.viewAll(bucketForgotten, func(k, _ []byte) error {

@@ -322,7 +322,7 @@ var sizeUnit = map[string]uint64{
 	"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 }
 
-// parseSize reads a size in bytes as Kubernetes spells its quantities, in whole numbers, with or without a B behind.
+// parseSize reads a size in bytes as Kubernetes spells its quantities, in whole numbers, with or without a B after.
 func parseSize(text string) (bytes int64, ok bool) {
 	m := sizeForm.FindStringSubmatch(text)
 	if m == nil {

@@ -119,7 +119,7 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 }
 
 // mustRedeliver reports whether a list has to write all objects: the server was put back, so that one at the version that is known
-// may be another, also where only the journal knows how far a list behind that had come; or others may have written what the
+// may be another, also where only the journal knows how far a list after that had come; or others may have written what the
 // checkpoint does not have, in a list that they did not finish or that this replica has not followed.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {

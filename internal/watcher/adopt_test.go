@@ -18,7 +18,7 @@ import (
 type notExact struct {
 	next  http.RoundTripper
 	code  atomic.Int64 // 0 for none
-	pages bool         // only pages behind the first one
+	pages bool         // only pages after the first one
 	n     atomic.Int64
 }
 
@@ -152,7 +152,7 @@ func TestAdoptedInPart(t *testing.T) {
 }
 
 // A standby holds what a leader may have written that died, and then the server is restored, and the Lease with it: it does not
-// continue from the position there, but writes what it holds, and then what the server has, behind a GAP.
+// continue from the position there, but writes what it holds, and then what the server has, after a GAP.
 func TestAdoptedBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.lease = "kubejournal"

@@ -490,7 +490,7 @@ func encodings() []*answer {
 	}
 }
 
-// clusters are healthy answers of another cluster, whose versions are behind ours or ahead. A cell sets the cluster.
+// clusters are healthy answers of another cluster, whose versions are after ours or ahead. A cell sets the cluster.
 func clusters() []*answer {
 	return []*answer{
 		{name: "another cluster, behind", class: foreign},

@@ -221,7 +221,7 @@ func (p *badProxy) serve(conn net.Conn) {
 
 const loginPage = "<!DOCTYPE html>\n<html><body>Please log in</body></html>\n"
 
-// exchange is one request at the proxy, and the connection that its answer goes to. What is written behind the
+// exchange is one request at the proxy, and the connection that its answer goes to. What is written after the
 // client's back is lost, as on any connection.
 type exchange struct {
 	proxy *badProxy

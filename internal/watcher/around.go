@@ -24,7 +24,7 @@ import (
 // kind, in whatever namespace, for its watch cache begins with a list. An object that one conversion webhook fails for does
 // the same, and one that is larger than a proxy lets through is alike. What is left are pages from etcd that do not have
 // the object. So a page that fails, from a server that answers others, is halved until the object is found, the next page
-// begins behind it, and what was passed over is a hole:
+// begins after it, and what was passed over is a hole:
 //
 //	in the list                                  is written
 //	-------------------------------------------  --------------------------------------------------------
@@ -196,7 +196,7 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 	return h.next == "", nil
 }
 
-// passes takes a page that was read, with so many objects, the last of which has a key, and behind which so many are left. It
+// passes takes a page that was read, with so many objects, the last of which has a key, and after which so many are left. It
 // reports whether the next page is to be asked for by options.
 func (d *detour) passes(items int64, key string, left int64) bool {
 	d.start, d.left = key+kubeclient.FirstKey, left

@@ -167,7 +167,7 @@ func TestFilterOfGone(t *testing.T) {
 }
 
 // An object that the filter has kept from the reader gets no line when it is gone,
-// also behind a GAP that puts every object in doubt.
+// also after a GAP that puts every object in doubt.
 func TestFilterOfGoneInDoubt(t *testing.T) {
 	// Without the check of seq, whose hole shows the line that is cut off.
 	await := func(w *harness) {

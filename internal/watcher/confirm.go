@@ -19,7 +19,7 @@ import (
 //     once if nothing has happened. It is asked again where no read has confirmed the position for a while.
 //
 // What the server has not yet sent, mostly for some milliseconds, cannot be known, and is before the next position. If a watch
-// stalls for long while its connection stays open, the lines behind it are late without being marked.
+// stalls for long while its connection stays open, the lines after it are late without being marked.
 
 const (
 	// quiet is how long a read must take to show that it had to wait. Behind a pause the server may have held events back
@@ -198,7 +198,7 @@ func (s *Stream) Pulse(well time.Time) {
 }
 
 // lastConfirmed is when the position was confirmed, by the clock as it is now: where that was set back since, the time that
-// was noted would also claim what came behind. 0 is unknown.
+// was noted would also claim what came after. 0 is unknown.
 func (s *Stream) lastConfirmed(now time.Time) int64 {
 	noted := s.state.Confirmed
 	if !s.pace.noted.IsZero() {

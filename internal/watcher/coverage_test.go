@@ -93,7 +93,7 @@ func TestCoverage(t *testing.T) {
 			}
 		}
 
-		// A stop, behind which the watch goes on.
+		// A stop, after which the watch goes on.
 		w.at(began, 200)
 		w.stop()
 		before := got
@@ -137,7 +137,7 @@ func TestCoverage(t *testing.T) {
 			continue
 		}
 		put(900)
-		var from int // a try some seconds behind 810
+		var from int // a try some seconds after 810
 		got = w.covered("configmaps", began)
 		if _, err := fmt.Sscanf(got, before+" Expired(2), %d-900", &from); err != nil || from < 810 || from >= 900 {
 			t.Fatalf("behind a GAP: %s", got)
@@ -226,7 +226,7 @@ func (w *harness) fromTime(n int) (t time.Time) {
 	return t
 }
 
-// fromTime is known behind a restart, after a stop and after a kill, and for a GAP within another one it is not: its position
+// fromTime is known after a restart, after a stop and after a kill, and for a GAP within another one it is not: its position
 // is one that a list has raised.
 func TestGapFromTime(t *testing.T) {
 	for _, killed := range []bool{false, true} {
@@ -282,7 +282,7 @@ func TestGapFromTime(t *testing.T) {
 	}
 }
 
-// What is written while a list is read is for the watch behind it. If that finds the history lost, the GAP is from when the
+// What is written while a list is read is for the watch after it. If that finds the history lost, the GAP is from when the
 // list was asked for.
 func TestGapBehindSlowList(t *testing.T) {
 	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {

@@ -143,7 +143,7 @@ func TestGapWithNothingChanged(t *testing.T) {
 }
 
 // trouble is what can happen to a list. While it lasts the journal says what the
-// list has shown, behind one GAP, and nothing of what it has not: no DELETED is
+// list has shown, after one GAP, and nothing of what it has not: no DELETED is
 // concluded from a part.
 var trouble = map[string]*kubefake.Fault{
 	"forbidden":         status(403),
@@ -245,7 +245,7 @@ func testTroubleIn(w *harness, fault func(kubefake.Request) *kubefake.Fault) {
 }
 
 // tellPart checks that the lines after the first n are the GAP and what an
-// incomplete list may tell behind it.
+// incomplete list may tell after it.
 func (w *harness) tellPart(n int) {
 	w.t.Helper()
 	part := netResult[:slices.Index(netResult, "DELETED relist b")]
@@ -395,7 +395,7 @@ func TestHungServer(t *testing.T) {
 	})
 }
 
-// breakRelist stops the daemon behind an open GAP and the first page of its relist, in which a has changed. It returns
+// breakRelist stops the daemon after an open GAP and the first page of its relist, in which a has changed. It returns
 // how many lines the journal had before, and its size then. The server stands still from there on.
 func (w *harness) breakRelist() (lines int, size int64) {
 	w.t.Helper()

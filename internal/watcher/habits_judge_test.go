@@ -54,7 +54,7 @@ type judgedStream struct {
 	shows     map[string]int            // index in writes of what that says, -1 for none
 	told      map[string]int            // index in writes of the newest version that was told of, by namespace/name/uid
 	gone      map[string]bool           // a DELETED was told, by namespace/name/uid
-	forgets   bool                      // in a GAP behind which ids are new
+	forgets   bool                      // in a GAP after which ids are new
 	gaps      []string                  // reasons
 	aheads    int                       // GAPs that let a position go back
 	position  uint64

@@ -90,7 +90,7 @@ func (s *Stream) list(ctx context.Context) error {
 		err := read(ctx)
 		if s.state.Valid() {
 			s.lists.failures = 0
-			return err // with a position it was the watch behind the list that ended
+			return err // with a position it was the watch after the list that ended
 		}
 		if isUnreadable(err) {
 			s.lists.failures = 0
@@ -125,7 +125,7 @@ func (s *Stream) listStreamed(ctx context.Context) error {
 		defer w.Close()
 		err = r.readInitial(ctx, w)
 	}
-	r.close() // the watch behind the list does not need what it has shown
+	r.close() // the watch after the list does not need what it has shown
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (r *relist) readInitial(ctx context.Context, w *kubeclient.WatchReader) err
 	}
 }
 
-// listPaged lists in pages, and watches behind them. A list that expires on the way is begun again from the start, after a
+// listPaged lists in pages, and watches after them. A list that expires on the way is begun again from the start, after a
 // pause: it is not complete.
 func (s *Stream) listPaged(ctx context.Context) error {
 	limit := int64(pageSize)

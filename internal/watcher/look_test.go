@@ -84,7 +84,7 @@ func tunnel(t *testing.T, target string) (address string, opened *atomic.Int64, 
 			http.Error(w, "no", http.StatusBadGateway)
 			return
 		}
-		// Before the answer: behind it the client's first bytes could be in a buffer.
+		// Before the answer: after it the client's first bytes could be in a buffer.
 		front, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
 			_, err = io.WriteString(front, "HTTP/1.1 200 Connection established\r\n\r\n")

@@ -67,7 +67,7 @@ func (m *model) finish(r *rand.Rand) {
 	}
 }
 
-// listOpen reports whether a GAP has no SYNCED behind it.
+// listOpen reports whether a GAP has no SYNCED after it.
 func listOpen(lines []invariant.Line) bool {
 	open := make(map[string]bool)
 	for _, l := range lines {

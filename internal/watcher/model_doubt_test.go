@@ -380,7 +380,7 @@ func (o *oracle) lateSince(l told) (since time.Time, late bool) {
 }
 
 // hasCopy reports whether a line has a version that was received before a time. Another stream may have its objects, have been
-// behind, and tell it once more.
+// after, and tell it once more.
 func (o *oracle) hasCopy(version uint64, since time.Time) bool {
 	return slices.ContainsFunc(o.lines, func(l told) bool {
 		return l.ResourceVersion == strconv.FormatUint(version, 10) && l.at.Before(since)

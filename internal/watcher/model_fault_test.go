@@ -166,7 +166,7 @@ func (a *asking) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.Contains(r.URL.Path, "/"+leases.Resource+"/"):
 		key = leasesKey
 	}
-	// The pages of a list are as many as the server makes of it, and behind each the cluster is confirmed.
+	// The pages of a list are as many as the server makes of it, and after each the cluster is confirmed.
 	if q.Get("continue") != "" {
 		key = pagesKey
 	}

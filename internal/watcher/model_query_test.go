@@ -174,7 +174,7 @@ func (o *oracle) versions(r *rand.Rand, sel *query.Selection, streams []modelStr
 }
 
 // coversVersion reports whether lines of a stream have all that it was at a version: between a list and the GAP that follows
-// it, or a line at that version or behind.
+// it, or a line at that version or after.
 func coversVersion(lines []invariant.Line, version uint64) bool {
 	covered, within := false, false
 	for i := range lines {
@@ -379,7 +379,7 @@ func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time)
 		}
 		return late[l.Stream] && !l.at.After(until[l.Stream]) && (o.lateBy(l, at) || o.passed(l, at, until[l.Stream]))
 	}))
-	if o.restored || o.defined > 0 || len(st.Doubts) > 0 || o.fault.stalled() { // lines behind a stall are not known to be late
+	if o.restored || o.defined > 0 || len(st.Doubts) > 0 || o.fault.stalled() { // lines after a stall are not known to be late
 		return
 	}
 	modelTally.times.Add(1)

@@ -402,7 +402,7 @@ func (m *model) calm() {
 	m.pass(90 * time.Second)
 }
 
-// allBehind reports whether every stream of every replica has a position behind the version v.
+// allBehind reports whether every stream of every replica has a position after the version v.
 func (m *model) allBehind(v uint64) (all bool) {
 	all = true
 	m.each(func() {

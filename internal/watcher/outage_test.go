@@ -138,7 +138,7 @@ func TestRestartIsTwoLines(t *testing.T) {
 	}
 }
 
-// Readiness ends a minute into an outage, for one reason that is said once, and comes back behind it.
+// Readiness ends a minute into an outage, for one reason that is said once, and comes back after it.
 func TestReadinessInAnOutage(t *testing.T) {
 	manyStreams(t, func(w *harness) {
 		w.srv.StopAPIServer()

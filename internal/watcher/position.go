@@ -13,7 +13,7 @@ import (
 // written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch is made
 // that takes a copy to the checkpoint. Where Submit fails, the stream ends or loads its position again.
 
-// moved notes a watch's progress up to the version rv, behind which nothing was sent yet if it is confirmed.
+// moved notes a watch's progress up to the version rv, after which nothing was sent yet if it is confirmed.
 func (s *Stream) moved(rv string, confirmed bool) *checkpoint.Stream {
 	s.state.Move(rv)
 	if s.pace.reached(rv) || confirmed {

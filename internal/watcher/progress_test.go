@@ -96,7 +96,7 @@ func TestQuietWatchIsLeftAlone(t *testing.T) {
 		fault  *kubefake.Fault
 		silent int // restarts for silence
 	}{
-		// The watch behind the first list lasts longer than others, and is given up after the time of those.
+		// The watch after the first list lasts longer than others, and is given up after the time of those.
 		"server without bookmarks": {&kubefake.Fault{DropBookmarks: true}, 1},
 		// One bookmark comes; the next watch begins at the server's version, and gets none.
 		"nothing happens in the cluster": {nil, 1},

@@ -64,7 +64,7 @@ func (w *harness) digestsOf(name string) []byte {
 	return value[1+n:][:size]
 }
 
-// A Secret whose values change says which, in lines of watches and lists, behind commits, restarts and a kill. What has
+// A Secret whose values change says which, in lines of watches and lists, after commits, restarts and a kill. What has
 // changed while no daemon ran cannot be known. No digest gets out of the checkpoint.
 func TestRotatedSecrets(t *testing.T) {
 	bubble(t, kubefake.Options{}, demanding("secrets", func(e *config.Resource) { e.Changes = true }), func(w *harness) {

@@ -161,7 +161,7 @@ func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received tim
 	case e.Type != event.Bookmark:
 		return "", r.take(ctx, e.Type, received, o)
 	case !o.InitialEventsEnd:
-		return "", errNoListEnd // bookmarks only begin behind the one that ends a streamed list
+		return "", errNoListEnd // bookmarks only begin after the one that ends a streamed list
 	case !kubeclient.IsPosition(o.ResourceVersion):
 		return "", kubeclient.ErrNoVersion
 	}
@@ -306,7 +306,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	}
 	// What attempts before this one have written shows as unchanged in this one.
 	r.count.Unchanged = max(0, r.count.Unchanged-r.before)
-	// The lines of the list, and the position behind it, are committed before SYNCED says that this is all: neither stdout,
+	// The lines of the list, and the position after it, are committed before SYNCED says that this is all: neither stdout,
 	// nor objects taken without lines, can be read back after a crash. One that comes now costs a second SYNCED line on
 	// stdout, and nothing else.
 	r.batch.Changes.State = s.listCompleted(rv, &r.count, r.began)

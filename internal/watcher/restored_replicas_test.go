@@ -49,7 +49,7 @@ func TestSameVersionBehindARestore(t *testing.T) {
 	}
 }
 
-// A standby that notices late that the server was put back follows from what the leader has published behind its GAP; after a
+// A standby that notices late that the server was put back follows from what the leader has published after its GAP; after a
 // takeover it goes on from there.
 func TestLateBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
@@ -76,7 +76,7 @@ func TestLateBehindARestore(t *testing.T) {
 	})
 }
 
-// What a standby knew of an object is not what its leader has listed at the same version behind a restore.
+// What a standby knew of an object is not what its leader has listed at the same version after a restore.
 func TestFollowsBehindARestore(t *testing.T) {
 	all := entries("configmaps")
 	all[0].Changes = true
@@ -129,7 +129,7 @@ func TestIgnoresBehindARestore(t *testing.T) {
 	})
 }
 
-// A replica without a position that leads first behind a restore writes all: the Lease does not say any more what others have written.
+// A replica without a position that leads first after a restore writes all: the Lease does not say any more what others have written.
 func TestNewBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.lease = "kubejournal"
@@ -163,7 +163,7 @@ func TestNewBehindARestore(t *testing.T) {
 	})
 }
 
-// A leader dies in the list behind its GAP. The standby, whose own position is older than the backup, writes all behind a GAP of its own.
+// A leader dies in the list after its GAP. The standby, whose own position is older than the backup, writes all after a GAP of its own.
 func TestLeaderDiesInItsListBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		unlisted := w.failLists()
@@ -201,7 +201,7 @@ func TestLeaderDiesInItsListBehindARestore(t *testing.T) {
 	})
 }
 
-// A standby that did not notice a first restore, since the server had passed its position, waits behind a second one for the leader's
+// A standby that did not notice a first restore, since the server had passed its position, waits after a second one for the leader's
 // GAP, or writes it.
 func TestSecondRestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
@@ -281,7 +281,7 @@ func TestLeaderBehindARestore(t *testing.T) {
 	})
 }
 
-// A replica that stopped in a list behind another GAP, follows behind a restore, whatever its position was.
+// A replica that stopped in a list after another GAP, follows after a restore, whatever its position was.
 func TestOpenListBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		unlisted := w.failLists()

@@ -83,7 +83,7 @@ func TestBackInARelist(t *testing.T) {
 		server kubefake.Options
 		stale  int // answers
 	}{
-		// Its version, the end of the position, and its version again, which in pages comes behind the refusal of a stream.
+		// Its version, the end of the position, and its version again, which in pages comes after the refusal of a stream.
 		"streamed": {stale: 3},
 		"pages":    {stale: 4, server: kubefake.Options{NoWatchList: true, MaxPage: 2}},
 	} {
@@ -223,7 +223,7 @@ func (w *harness) putBack(backup uint64, name string) (n int) {
 	return n
 }
 
-// What an object has shown is kept across a crash, behind which no object shows it any more.
+// What an object has shown is kept across a crash, after which no object shows it any more.
 func TestBackIsKept(t *testing.T) {
 	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
 		for _, name := range []string{"a", "b", "c"} {
@@ -262,7 +262,7 @@ func TestBackIsKept(t *testing.T) {
 	})
 }
 
-// A checkpoint that is lost behind the GAP of a restore does not make the objects before it known at their versions.
+// A checkpoint that is lost after the GAP of a restore does not make the objects before it known at their versions.
 func TestCheckpointLostBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		unlisted := w.failLists()

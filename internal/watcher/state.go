@@ -27,7 +27,7 @@ type Status struct {
 	Synced       bool      // past its first sync
 	LastProgress time.Time // of the last event or bookmark; see progressed
 	LastGap      time.Time
-	Missed       int64  // objects that differed behind that; 0 until its list is complete
+	Missed       int64  // objects that differed after that; 0 until its list is complete
 	Lines        uint64 // in the journal since the stream was started
 }
 

@@ -32,7 +32,7 @@ import (
 type Recorder interface {
 	// Submit takes a batch; after an error it was not taken: ctx has ended, or recorder.ErrStandby.
 	Submit(context.Context, *recorder.Batch) error
-	// Pulse notes behind what was submitted what a stream has confirmed that has nothing to write. It never waits.
+	// Pulse notes after what was submitted what a stream has confirmed that has nothing to write. It never waits.
 	Pulse(*recorder.Producer, checkpoint.Coverage)
 	// Flush waits until all that was submitted is committed, but for what a standby holds.
 	Flush(context.Context) error
@@ -405,8 +405,8 @@ const (
 
 // checkRefused returns errRefused in the place of a watch's error, where the server refuses to watch from the position
 // again and again and would from its current version: a position that it calls malformed (the resource has moved to
-// another server, say), or one with an event behind it that cannot be read. Where it refuses any watch, the position is
-// not at fault, and the history behind it may be there.
+// another server, say), or one with an event after it that cannot be read. Where it refuses any watch, the position is
+// not at fault, and the history after it may be there.
 func (s *Stream) checkRefused(ctx context.Context, current string, began time.Time, err error) error {
 	suspect := !s.progress && blamesPosition(err) && time.Since(began) <= refusalTime && current != s.state.ResourceVersion
 	if !suspect || s.refused > 0 && !s.canWatch(ctx, current) {

@@ -75,7 +75,7 @@ func (b *spoiledBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// An object that no line can hold, or that is no JSON, is named by a line, and what comes behind it is written: in a
+// An object that no line can hold, or that is no JSON, is named by a line, and what comes after it is written: in a
 // list of either kind, in a watch, while nobody watched, and across a kill.
 func TestUnusable(t *testing.T) {
 	for server, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {

@@ -95,7 +95,7 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 	}
 }
 
-// atHand yields an event and those that have arrived behind it, or why there are no more.
+// atHand yields an event and those that have arrived after it, or why there are no more.
 func atHand(w *kubeclient.WatchReader, e kubeclient.Event) iter.Seq2[kubeclient.Event, error] {
 	return func(yield func(kubeclient.Event, error) bool) {
 		var err error
@@ -185,7 +185,7 @@ func (s *Stream) takeEvent(
 //
 // Silence proves nothing where no bookmark was sent yet: some resources are served without a watch cache and so without
 // bookmarks, and the server sends none before its version has moved past that of the watch's beginning. Such a watch is
-// left to the end that it was given when it was opened; the one behind a streamed list is given up after the same time. If
+// left to the end that it was given when it was opened; the one after a streamed list is given up after the same time. If
 // a server stops sending bookmarks, the watch is restarted once and no longer expects any.
 func (s *Stream) silence() time.Duration {
 	if s.bookmarks {

@@ -50,7 +50,7 @@ const (
 // and of one load also with each of the things that an entry may ask for.
 //
 // The watch is MODIFIED events that go round 100 objects; of the kind with
-// "-each" behind it, every event is of another object, which makes the
+// "-each" after it, every event is of another object, which makes the
 // checkpoint and the informer's cache grow by each.
 //
 // cpu-us/event is user and system time of this process, start and end of a way

@@ -309,7 +309,7 @@ func (s *apiServer) updated(by *managedfields.FieldManager, next *unstructured.U
 	return o.(*unstructured.Unstructured)
 }
 
-// applied is the object behind a server-side apply.
+// applied is the object after a server-side apply.
 func (s *apiServer) applied(manager string) *unstructured.Unstructured {
 	config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
 	object(config.Object, "metadata")["name"] = "a"
@@ -325,7 +325,7 @@ func (s *apiServer) applied(manager string) *unstructured.Unstructured {
 	return next
 }
 
-// scaled is the object behind a write of its scale, as the API server's ScaleREST has it.
+// scaled is the object after a write of its scale, as the API server's ScaleREST has it.
 func (s *apiServer) scaled(manager string) *unstructured.Unstructured {
 	paths := managedfields.ResourcePathMappings{"example.com/v1": fieldpath.MakePathOrDie("spec", "replicas")}
 	h := managedfields.NewScaleHandler(s.live.GetManagedFields(), schema.GroupVersion{Group: "example.com", Version: "v1"}, paths)

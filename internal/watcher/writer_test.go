@@ -121,7 +121,7 @@ func (s *writerStream) commit(position int) {
 	s.committed, s.position, s.lines = s.batch, position, nil
 }
 
-// crash starts anew with what was committed and what some of the lines behind say. It returns the position.
+// crash starts anew with what was committed and what some of the lines after say. It returns the position.
 func (s *writerStream) crash(rnd *rand.Rand) int {
 	header, _, err := s.at.KeptHeader("things")
 	if err != nil {

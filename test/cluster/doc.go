@@ -15,7 +15,7 @@
 //
 // A Cluster belongs to whoever called Start, and Close ends it: both servers are killed by their own process id, and
 // the folder with their data, logs and credentials is removed. Without a Close the servers end at the time limit, and
-// on Linux also with the process that started them, even if that was killed; then the folder stays behind.
+// on Linux also with the process that started them, even if that was killed; then the folder stays after.
 //
 // The package runs on Unix systems only: it needs signals and file locks.
 package cluster

@@ -13,7 +13,7 @@ import (
 type format func(json.RawMessage) (changes []change, gap bool, err error)
 
 // parse reads all of a reader's output. A document begins at a line that begins with a brace: what a kill has torn
-// costs itself and what was written behind it on its line, as it would cost any reader of lines.
+// costs itself and what was written after it on its line, as it would cost any reader of lines.
 func parse(data []byte, decode format) output {
 	var o output
 	for chunk := range chunks(data) {

@@ -184,7 +184,7 @@ type follower struct {
 	rest []byte // the end of what was read
 }
 
-// read returns what has come since the last call, behind the end of what came before: a word of that length is in what
+// read returns what has come since the last call, after the end of what came before: a word of that length is in what
 // is returned once, also where it came in two parts.
 func (f *follower) read(word int) ([]byte, error) {
 	if f.file == nil {

@@ -22,7 +22,7 @@ const (
 	padding     = 1100 // bytes, which make an event 1.6 KB as the server sends it
 	deleteShare = 4    // of the writes to an object that is there, one in so many deletes it
 
-	markPrefix = "compare-mark-" // of the names of marks; the number behind it has markDigits digits
+	markPrefix = "compare-mark-" // of the names of marks; the number after it has markDigits digits
 	markDigits = 6
 	markSpace  = "zz-marks" // their namespace: last in the order in which lists come
 
@@ -75,7 +75,7 @@ func newest(text []byte) int {
 	return most
 }
 
-// numbers are those of that many digits that stand behind a prefix.
+// numbers are those of that many digits that stand after a prefix.
 func numbers(text []byte, prefix string, digits int) []int64 {
 	var all []int64
 	for {

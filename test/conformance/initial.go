@@ -174,7 +174,7 @@ func refusesInitialEvents(t *testing.T, c *client, path string) {
 }
 
 // noCreation is what a server before 1.34 puts into the metadata of a bookmark
-// of a compiled kind, behind the version.
+// of a compiled kind, after the version.
 func (c *client) noCreation() string {
 	if c.minor < 34 {
 		return `,"creationTimestamp":null`
@@ -182,7 +182,7 @@ func (c *client) noCreation() string {
 	return ""
 }
 
-// blueprint is the annotation that a server before 1.34 puts behind the end
+// blueprint is the annotation that a server before 1.34 puts after the end
 // mark: an empty list of the kind, which tells a client nothing new.
 func (c *client) blueprint(list string) string {
 	if c.minor < 34 {

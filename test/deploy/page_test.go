@@ -347,7 +347,7 @@ resources:
 		t.Error("the page does not keep what was opened, focused, selected and scrolled to")
 	}
 	if got := value[[]string](b, `[...document.querySelectorAll("tbody tr")].map(r => r.className + " " + r.dataset.key)`); len(got) != 7 ||
-		got[0] != "busy widgets.example.com" || !strings.HasPrefix(got[1], "fine ") || !slices.Contains(got, "fine gadgets.example.com") { // nothing had changed behind its gap
+		got[0] != "busy widgets.example.com" || !strings.HasPrefix(got[1], "fine ") || !slices.Contains(got, "fine gadgets.example.com") { // nothing had changed after its gap
 		t.Errorf("rows %q: what needs attention is to come first", got)
 	}
 	b.run(`document.querySelector("#help").open = false; getSelection().removeAllRanges(); document.activeElement.blur(); scrollTo(0, 0)`)

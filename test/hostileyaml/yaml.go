@@ -42,7 +42,7 @@ func Strings() []string {
 	}
 	add("12:00", "24:00:00", "2001-W01-1", "2001-001")
 
-	// Indicators, alone, before and behind a word, and in its middle.
+	// Indicators, alone, before and after a word, and in its middle.
 	for _, c := range "-?:,[]{}#&*!|>'\"%@`\\/=~<>$^;()+._" {
 		s := string(c)
 		add(s, s+"a", s+" a", "a"+s, "a "+s, "a"+s+"b", "a "+s+" b", "a "+s+"b", "a"+s+" b", s+s, s+s+s, s+"\n", "\n"+s, " "+s)

@@ -156,7 +156,7 @@ func (x *incident) related(lines []invariant.Line, s *Step) func(*reply) error {
 	}
 }
 
-// inGap checks that the gap in which the banner was deleted begins before that and ends behind it.
+// inGap checks that the gap in which the banner was deleted begins before that and ends after it.
 func (x *incident) inGap(lines []invariant.Line) error {
 	requests, err := x.cluster.Requests()
 	if err != nil {

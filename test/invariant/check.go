@@ -122,7 +122,7 @@ func shortened(id, long string) bool {
 }
 
 // Unique checks that no id stands twice in one epoch, but that of a GAP for what was lost on this side, at a version
-// that the server had at the GAP before, and that of an object which comes again behind the list that began the epoch: a
+// that the server had at the GAP before, and that of an object which comes again after the list that began the epoch: a
 // DELETED of that list has the version from before.
 func Unique(lines []Line) error {
 	type key struct {

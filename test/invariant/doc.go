@@ -15,5 +15,5 @@
 //
 // A server put back from a backup counts its versions from an earlier one again. What a stream's lines say before and
 // after that can be compared only in parts, so lines and writes have an epoch: the number of GAP lines with the reason
-// PositionAheadOfServer that the stream has behind it.
+// PositionAheadOfServer that the stream has after it.
 package invariant

@@ -163,7 +163,7 @@ func (l *Line) parse(raw []byte) error {
 // of raw.
 func members(raw []byte) (map[string]json.RawMessage, error) {
 	var first json.RawMessage
-	if err := json.Unmarshal(raw, &first); err != nil { // all of it, with nothing behind
+	if err := json.Unmarshal(raw, &first); err != nil { // all of it, with nothing after
 		return nil, err
 	}
 	i := space(raw, 0)

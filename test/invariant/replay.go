@@ -51,7 +51,7 @@ func last(lines []Line) map[Key]*Line {
 	return latest
 }
 
-// Last returns the seq of the last line about each object that is there behind the lines.
+// Last returns the seq of the last line about each object that is there after the lines.
 func Last(lines []Line) map[Key]uint64 {
 	seqs := make(map[Key]uint64)
 	for k, l := range last(lines) {

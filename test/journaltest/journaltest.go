@@ -396,7 +396,7 @@ func (s *Stream) line(l event.Line, o *event.Object) {
 // Snapshot begins the stream: what is put up to Synced existed before.
 func (s *Stream) Snapshot() { s.origin, s.count = event.FromSnapshot, event.Count{} }
 
-// Adopt goes on behind the last line of a stream that another replica has written.
+// Adopt goes on after the last line of a stream that another replica has written.
 func (s *Stream) Adopt(of *Stream) {
 	s.before, s.position, s.origin = maps.Clone(of.before), of.position, event.FromWatch
 	s.j.rv = max(s.j.rv, of.j.rv)

@@ -185,7 +185,7 @@ func (p *Process) Exit(limit time.Duration) (int, error) {
 	}
 }
 
-// LogPath is the file that the log is in, behind those of earlier runs.
+// LogPath is the file that the log is in, after those of earlier runs.
 func (p *Process) LogPath() string { return p.log }
 
 // Log returns what this run has written to its log.

@@ -23,7 +23,7 @@ func (p *Process) CPU() (time.Duration, error) {
 	}
 	// The program's name, in parentheses, may hold anything.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const user, system = 11, 12 // of those behind the name
+	const user, system = 11, 12 // of those after the name
 	if len(fields) <= system {
 		return 0, fmt.Errorf("read CPU time: %d fields in %q", len(fields), stat)
 	}

@@ -17,8 +17,8 @@ type Fault struct {
 	Delay  time.Duration            // before a request goes on
 
 	CutAfter       time.Duration // the request is broken off then
-	CutBytes       int64         // the answer is broken off behind so many bytes of its body
-	Hold           bool          // the answer goes silent, behind HoldBytes of its body, until the fault ends
+	CutBytes       int64         // the answer is broken off after so many bytes of its body
+	Hold           bool          // the answer goes silent, after HoldBytes of its body, until the fault ends
 	HoldBytes      int64
 	BytesPerSecond int64 // of a body
 }

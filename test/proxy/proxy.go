@@ -140,7 +140,7 @@ func (p *Proxy) cut() {
 func (p *Proxy) Disconnect() { p.server.CloseClientConnections() }
 
 // Switch leads every request from now on to another server and breaks off those under way. The client's connections
-// stay, as behind a load balancer that ends TLS.
+// stay, as after a load balancer that ends TLS.
 func (p *Proxy) Switch(to Server) error {
 	up, err := newUpstream(to)
 	if err != nil {

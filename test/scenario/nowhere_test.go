@@ -48,7 +48,7 @@ func forms(value string) []string {
 	for before := range 3 {
 		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("-", before) + value))
 		first := (before*8 + 5) / 6           // characters that depend on what stands before
-		last := (before + len(value)) * 8 / 6 // and from here on on what stands behind
+		last := (before + len(value)) * 8 / 6 // and from here on on what stands after
 		all = append(all, text[first:last])
 	}
 	return all

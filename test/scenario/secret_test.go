@@ -17,7 +17,7 @@ import (
 )
 
 // Secrets as people make them, the values of which are in no file of the daemon, by none of their ways: snapshot,
-// watch, and what is read back after a crash. Which values were rotated is in their lines, also behind a restart; but not
+// watch, and what is read back after a crash. Which values were rotated is in their lines, also after a restart; but not
 // of what happened before it was complete.
 func TestSecretsAreRedacted(t *testing.T) {
 	s := shared.get(t)

@@ -23,7 +23,7 @@ var (
 // page is docs/sql.md.
 var page = filepath.Join("..", "..", "docs", "sql.md")
 
-// query is a block of SQL on the page, and what it prints behind it.
+// query is a block of SQL on the page, and what it prints after it.
 var query = regexp.MustCompile("(?s)```sql\n(.*?);\n```\n(?:\n```text\n(.*?)```\n)?")
 
 // result is what run.mjs prints about a statement.
@@ -35,7 +35,7 @@ type result struct {
 // sample is the folder of a journal.
 var sample = filepath.Join("..", "sample")
 
-// Each query of the page prints what stands behind it.
+// Each query of the page prints what stands after it.
 func TestPage(t *testing.T) {
 	if *duckdb == "" {
 		t.Skip("make test-sql runs it")

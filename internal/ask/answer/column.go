@@ -11,7 +11,7 @@ import (
 
 // Who may write a CustomResourceDefinition says which columns a table has. These bound what that costs.
 const (
-	MaxColumns    = 32   // of a table; those behind are not shown
+	MaxColumns    = 32   // of a table; those after are not shown
 	maxColumnPath = 1024 // bytes; a column with a longer path is not shown
 	maxCell       = 1024 // bytes of a cell: each row is as wide as the widest
 )

@@ -482,7 +482,7 @@ func (h *history) dropOpenGaps() {
 	}
 }
 
-// Narrow reports whether rows are about less than streams, so that gaps behind which none of them is are counted.
+// Narrow reports whether rows are about less than streams, so that gaps after which none of them is are counted.
 func (h *History) Narrow() bool {
 	return h.Format == "text" && !h.All && (h.One || h.Related || h.Deleted || h.By != "" || len(h.Field) > 0)
 }

@@ -19,7 +19,7 @@ const (
 	least    = 7    // columns of a manager: MANAGER
 )
 
-// WriteText writes the lines for people, each behind the time, the manager and the seq of its write, then what was removed.
+// WriteText writes the lines for people, each after the time, the manager and the seq of its write, then what was removed.
 // Times are in the local zone, which the heading names. On a terminal of width columns lines are cut, and what a line has
 // in common with the one above it is not repeated; 0 is for anything else, where each line says all. What does not print
 // is escaped.

@@ -198,7 +198,7 @@ const (
 
 // AppendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused, +3 more: the first few, as many of
 // them as fit into limit columns. There is always one, which may be cut. On a terminal what follows from other changes is
-// left out behind these.
+// left out after these.
 func AppendChanges(dst []byte, changes []Change, object []byte, limit int) []byte {
 	start, least := len(dst), inFull
 	if limit < Unlimited {

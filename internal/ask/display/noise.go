@@ -25,8 +25,8 @@ const (
 	MetadataOnly // managedFields, resourceVersion, generation and observedGeneration
 	Owned        // of an object that one that is shown owns; for callers, who know, as are the next ones
 	FirstSight   // of an object that existed before its stream began
-	QuietGap     // no version, but a gap behind which nothing had changed
-	Gap          // likewise one behind which something had, where rows are about less than its stream
+	QuietGap     // no version, but a gap after which nothing had changed
+	Gap          // likewise one after which something had, where rows are about less than its stream
 	noiseClasses
 )
 

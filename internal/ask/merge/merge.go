@@ -5,15 +5,15 @@
 //
 //   - A line of a watch whose event came before in its stream is a repeat, and left out: the same version and type of
 //     the same object. Their ids differ if the replicas' entries did, for a while. Behind a GAP PositionAheadOfServer
-//     or PositionRefused versions begin anew, and events with them; they do once more behind its SYNCED.
+//     or PositionRefused versions begin anew, and events with them; they do once more after its SYNCED.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it.
-//   - A list behind a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
+//   - A list after a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
 //     other's watch goes on from before the list, and what that brings up to the version of the list's SYNCED comes first.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
-//     block behind its GAP, an object at the version that was written last, or that is known to be gone already, is a repeat; an
+//     block after its GAP, an object at the version that was written last, or that is known to be gone already, is a repeat; an
 //     ADDED of a known object is a MODIFIED, and a MODIFIED of one that is not in the merged journal an ADDED; a DELETED shows the
-//     object as it was written last; and what was written at a version behind the one that the GAP is from, and is not shown again,
+//     object as it was written last; and what was written at a version after the one that the GAP is from, and is not shown again,
 //     is gone: a DELETED is added, unless the replicas hold lines of the stream back. Such a GAP is from where the replicas
 //     together had come.
 package merge
@@ -147,9 +147,9 @@ type state struct {
 type openGap struct {
 	turn  int
 	from  string
-	count count // what differs from what the lines behind it come to
+	count count // what differs from what the lines after it come to
 	due   *edit // its line, where that is not written unless another one is
-	anew  bool  // versions begin anew; a DELETED behind it has the one from before
+	anew  bool  // versions begin anew; a DELETED after it has the one from before
 }
 
 type known struct {
@@ -201,7 +201,7 @@ func (m *merger) next(h *head) error {
 	return h.step()
 }
 
-// end takes the lists that no line has come behind.
+// end takes the lists that no line has come after.
 func (m *merger) end() error {
 	for _, name := range slices.Sorted(maps.Keys(m.streams)) {
 		s := m.streams[name]
@@ -260,7 +260,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			}
 		}
 		if s.gap != nil && s.gap.turn == s.turn && from != "" && !event.Later(s.gap.from, from) {
-			from = s.gap.from // of a list that goes on behind another GAP
+			from = s.gap.from // of a list that goes on after another GAP
 		}
 		s.gap = &openGap{turn: s.turn, from: from, anew: f.anew || s.gap != nil && s.gap.anew}
 		if f.anew {

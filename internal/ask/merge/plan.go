@@ -205,12 +205,12 @@ type list struct {
 	to     string // the version of its SYNCED
 }
 
-// settle finds the lists that another replica has written again: one that was not finished is void; one behind a GAP that was, but
+// settle finds the lists that another replica has written again: one that was not finished is void; one after a GAP that was, but
 // was not published before the turn ended, so that the watch of the next goes on before its end, is to come behind what that brings.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
 	var open *list
-	var closed []*list // finished ones, behind which no watch has gone on yet
+	var closed []*list // finished ones, after which no watch has gone on yet
 	synced := false
 	for i := range s.facts {
 		f := &s.facts[i]

@@ -17,7 +17,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // small makes a journal of hand-written lines: "ADDED a/x u1 7" is about pod x in namespace a, with its uid and version, and
-// "ADDED nodes:/x u1" about a node. Each is received a minute behind the one before, "ADDED a/x u1 7 late" 90 seconds after it was
+// "ADDED nodes:/x u1" about a node. Each is received a minute after the one before, "ADDED a/x u1 7 late" 90 seconds after it was
 // made; "GAP 20 14" is from version 14. What follows "--" is in the next segment, and what follows "term 2" is of that term.
 func small(t *testing.T, lines ...string) string {
 	t.Helper()

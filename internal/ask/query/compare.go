@@ -83,7 +83,7 @@ func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*
 	return c, nil
 }
 
-// Between calls fn with the lines about some of c.Changes, each of an object that was there at both moments: those behind the
+// Between calls fn with the lines about some of c.Changes, each of an object that was there at both moments: those after the
 // earlier state up to the later one, in the order of seq. A version is valid until fn returns.
 func (j *Journal) Between(ctx context.Context, c *Comparison, some []*Change, fn func(i int, v *Version) error) error {
 	of := make(map[key]int, len(some))

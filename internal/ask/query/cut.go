@@ -52,7 +52,7 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 	return c, nil
 }
 
-// timeOf returns when the line with that seq was received; where it is missing, the one behind it.
+// timeOf returns when the line with that seq was received; where it is missing, the one after it.
 func (j *Journal) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
 	x, err := j.index(ctx, j.segmentWith(seq))
 	if err != nil || x.Lines == 0 {

@@ -19,7 +19,7 @@ type Doubt struct {
 	Reason string    `json:"reason"`
 	// Objects are those that may be wrong, as namespace/name; none where any object may be.
 	Objects []string `json:"objects,omitempty"`
-	// AsOf says that nobody asked for what came behind From: the answer is of then, and no less true for it.
+	// AsOf says that nobody asked for what came after From: the answer is of then, and no less true for it.
 	AsOf bool `json:"asOf,omitempty"`
 }
 
@@ -279,7 +279,7 @@ func (j *Journal) stands(ctx context.Context, s *Selection, gap *Doubt) (bool, e
 	return last[0] == last[1], nil
 }
 
-// isGap reports whether a reason is that of a GAP behind which versions are those of the same history.
+// isGap reports whether a reason is that of a GAP after which versions are those of the same history.
 func isGap(reason string) bool {
 	return slices.Contains([]event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}, event.GapReason(reason))
 }

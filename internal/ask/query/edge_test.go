@@ -394,7 +394,7 @@ func TestReceivedBeforeAGap(t *testing.T) {
 	}
 }
 
-// Two GAPs are two, also where nothing was confirmed behind the list between them: each has its reason, and an
+// Two GAPs are two, also where nothing was confirmed after the list between them: each has its reason, and an
 // object that the first list shows as it was is not in doubt before it.
 func TestListBetweenGaps(t *testing.T) {
 	w := begin(t)

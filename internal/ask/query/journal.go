@@ -283,7 +283,7 @@ func (r *reader) read(s *segment, seq uint64, offset int64) (*line.Fields, error
 
 // seek makes lines begin at an offset of a segment.
 func (r *reader) seek(s *segment, offset int64) error {
-	const far = 256 << 10 // a plain file is entered anew behind so many bytes
+	const far = 256 << 10 // a plain file is entered anew after so many bytes
 	if r.of == s && offset >= r.at {
 		if _, member := s.x.Member(offset); s.Gzip && member <= r.at || !s.Gzip && offset-r.at < far {
 			return r.lines.Skip(offset - r.at)

@@ -15,11 +15,11 @@ const Times = "now, 90m, 2d or 5 minutes ago, 14:02, yesterday 14:02, 2026-11-20
 // ParseMoment reads a TIME:
 //
 //   - now, which is the moment of Latest;
-//   - how long ago: 90m, 1d12h, 2 weeks, each also with "ago" behind it or a - before it;
+//   - how long ago: 90m, 1d12h, 2 weeks, each also with "ago" after it or a - before it;
 //   - a day and a time of it, either of which may be left out: today, yesterday, 2026-11-20, or 11-20 for the last one, by
 //     default today; 14:02 or 14:02:05.5, by default 00:00; between them a T or spaces. They are of the zone of now, unless Z,
-//     UTC, +01:00 or what the zone of now is called then follows. A * behind them is that of the rows of a history;
-//   - Unix seconds, which may have a fraction, or milliseconds, also behind an @;
+//     UTC, +01:00 or what the zone of now is called then follows. A * after them is that of the rows of a history;
+//   - Unix seconds, which may have a fraction, or milliseconds, also after an @;
 //   - seq:1234, a line, or rv:1234, a version of the server.
 //
 // What the clock shows twice, as it is put back, is the first time, unless the zone's name says that it is the second one.
@@ -106,7 +106,7 @@ var units = func() map[string]time.Duration {
 
 var amountForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *([a-zµμ]+) *`)
 
-// parseAgo reads how long ago a time is: numbers with their units, also with "ago" behind them or a - before them; or 0.
+// parseAgo reads how long ago a time is: numbers with their units, also with "ago" after them or a - before them; or 0.
 func parseAgo(text string) (ago time.Duration, ok bool) {
 	if text == "0" {
 		return 0, true

@@ -202,7 +202,7 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 		if len(early) == 0 {
 			return plan, nil
 		}
-		for _, i := range slices.Backward(early) { // they are opened anew, behind the others
+		for _, i := range slices.Backward(early) { // they are opened anew, after the others
 			again, err := Open(of[i].path, func(string) {})
 			if err != nil {
 				return nil, err
@@ -228,7 +228,7 @@ func (j *Journal) takeEnds(ctx context.Context, of []*Journal) error {
 }
 
 // holdsBack reports whether the entries of a stream have held changes back at some time: what its lines do not show may have changed,
-// and need not be gone. A first list that was skipped does not count: what is listed behind a takeover never is.
+// and need not be gone. A first list that was skipped does not count: what is listed after a takeover never is.
 func (j *Journal) holdsBack(stream string) bool {
 	for _, s := range j.coverage {
 		if s.Name != stream {
@@ -395,7 +395,7 @@ func (j *Journal) lines(ctx context.Context, s *Selection) iter.Seq2[merge.Line,
 // errStopped says that no more lines are wanted.
 var errStopped = errors.New("no more is wanted")
 
-// all calls take with the lines of a segment from a seq on, and returns the seq behind them.
+// all calls take with the lines of a segment from a seq on, and returns the seq after them.
 func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.Fields, uint64) bool) (uint64, error) {
 	var l line.Fields
 	err := j.reader.lines.Open(j.segments[i].Segment, 0)

@@ -42,8 +42,8 @@ type State struct {
 	Doubts []Doubt // why it may not be all
 }
 
-// span returns the segments in which a cut lies: all lines of those before are included, none of those behind. A cut between
-// two of them lies in the first, since a file may be gone behind it.
+// span returns the segments in which a cut lies: all lines of those before are included, none of those after. A cut between
+// two of them lies in the first, since a file may be gone after it.
 func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error) {
 	if c.Version > 0 {
 		first, last = j.spanVersion(c)
@@ -295,7 +295,7 @@ func settle(found map[key][]Item) {
 	}
 }
 
-// begins returns a doubt if what was there in a segment is known by lines behind the journal's first one alone.
+// begins returns a doubt if what was there in a segment is known by lines after the journal's first one alone.
 func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 	x, err := j.index(ctx, i)
 	if err != nil {

@@ -75,7 +75,7 @@ func (j *Journal) versionLines(ctx context.Context, s *Selection, since, until *
 }
 
 // epochOf returns the epoch of a stream that a version of the server is in, and where its lines are. The doubt is that it is
-// in none: before all epochs, or in the gap behind the one that is returned.
+// in none: before all epochs, or in the gap after the one that is returned.
 func (j *Journal) epochOf(
 	ctx context.Context, stream string, version uint64,
 ) (e epoch, seqs []index.Place, doubt *Doubt, err error) {

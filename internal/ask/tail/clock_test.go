@@ -83,7 +83,7 @@ func TestClockSet(t *testing.T) {
 	}
 }
 
-// A file has an end: where the clock was set, what is wanted may come behind what is not.
+// A file has an end: where the clock was set, what is wanted may come after what is not.
 func TestClockSetInOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal-2026-11-20T15-00-20.000.jsonl")
 	ahead := strings.Replace(numbered(2), "2026-11-20", "2026-11-21", 1)

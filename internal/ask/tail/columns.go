@@ -80,7 +80,7 @@ type screen struct {
 	asked Same   // what every row would say
 	same  Same   // what of it is left out
 	full  int    // columns of the terminal; 0 before anything was shown
-	first int    // columns of the cluster and the gap behind it; 0 where there is no such column
+	first int    // columns of the cluster and the gap after it; 0 where there is no such column
 	width [3]int // of the layout's columns
 	limit [3]int // what width grows up to
 }
@@ -237,7 +237,7 @@ func (p *Printer) appendTime(l *line.Fields, local time.Time) {
 // colours are the terminal's codes for a line's type.
 var colours = map[string]string{"ADDED": "32", "MODIFIED": "33", "DELETED": "31", "GAP": "35", "SYNCED": "34", "REMOVED": "35", "SEALED": "34"}
 
-// appendType writes a line's type, in its colour, and the blanks behind it.
+// appendType writes a line's type, in its colour, and the blanks after it.
 func (p *Printer) appendType(t []byte) {
 	if p.style.Colour {
 		colour, ok := colours[string(t)]

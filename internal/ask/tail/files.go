@@ -183,7 +183,7 @@ func (o *Options) past(
 	return ends, shown, errors.Join(err, o.doubt(ctx, j))
 }
 
-// missing says which lines are not in the files any more behind the first one that was shown, or that is the
+// missing says which lines are not in the files any more after the first one that was shown, or that is the
 // journal's first where no line was. doubt says it where a time is asked for.
 func (o *Options) missing(ctx context.Context, j *query.Journal, from uint64) error {
 	if f := &o.Filter; o.Doubt == nil || o.Lines == 0 || !f.Since.IsZero() || !f.Until.IsZero() {

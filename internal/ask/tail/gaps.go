@@ -62,7 +62,7 @@ func (p *Printer) drop(i int) {
 	p.held = slices.Delete(p.held, i, i+1)
 }
 
-// enqueue shows a line, or holds it back behind a GAP that waits, or as one that does. A GAP with a SYNCED that has no
+// enqueue shows a line, or holds it back after a GAP that waits, or as one that does. A GAP with a SYNCED that has no
 // difference becomes one row, at the time of that.
 func (p *Printer) enqueue(l *line.Fields, wait bool) {
 	next := held{Row: Row{At: l.Time, Line: l}, size: len(l.Raw), open: wait}

@@ -57,7 +57,7 @@ func (r *Remarks) print(ctx context.Context, l *line.Fields) error {
 	return r.After(ctx, l)
 }
 
-// Before draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
+// Before draws the times before a line in which nobody watched, where the silence is: what was read later comes after it.
 func (r *Remarks) Before(l *line.Fields) error {
 	if r == nil {
 		return nil

@@ -53,7 +53,7 @@ func (o thing) stream() string {
 	return o.resource + "." + o.group
 }
 
-// add appends a line, at so many seconds after seven in the morning. who is MANAGER/SUBRESOURCE; members come behind it.
+// add appends a line, at so many seconds after seven in the morning. who is MANAGER/SUBRESOURCE; members come after it.
 func (in *incident) add(at float64, typ string, o thing, who, members, object string) {
 	received := time.Date(2026, 11, 22, 6, 30, 0, 0, time.UTC).Add(time.Duration(at * float64(time.Second)))
 	manager, subresource, _ := strings.Cut(who, "/")

@@ -254,7 +254,7 @@ func (s *several) take(raw []byte) error {
 func (s *several) repeats(l *line.Fields) bool {
 	stream := string(l.Text(line.Stream)) + " "
 	anew := event.GapReason(l.Text(line.Reason)).BeginsAnew()
-	// What has these versions behind it is something else.
+	// What has these versions after it is something else.
 	if anew || s.anew[stream] && l.Type() == event.Synced {
 		maps.DeleteFunc(s.events, func(e string, _ int) bool { return strings.HasPrefix(e, stream) })
 		s.anew[stream] = anew

@@ -28,7 +28,7 @@ func deleted(seq, term int, name, version string) string {
 	return strings.ReplaceAll(put(seq, term, name, version), "ADDED", "DELETED")
 }
 
-// What came before is left out, but not behind a GAP that says that the server's versions, and so ids, began again; nor behind its
+// What came before is left out, but not after a GAP that says that the server's versions, and so ids, began again; nor after its
 // SYNCED, since what is deleted between them has a version from before.
 func TestFiles(t *testing.T) {
 	for _, reason := range []string{"PositionAheadOfServer", "PositionRefused"} {

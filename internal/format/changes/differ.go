@@ -17,14 +17,14 @@ import (
 //	{"op":"remove","path":"/spec/containers/1","old":{"name":"x"}}
 //	{"op":"replace","path":"/status/phase","old":"Pending","value":"Running"}
 //
-// Applied in their order to the object before, they give the object behind.
+// Applied in their order to the object before, they give the object after.
 //
 //   - Both objects are taken as a Shape left them. A value that is "REDACTED" in both is replaced by "REDACTED" if it is
 //     known that what it hides has changed, and the same otherwise.
 //   - Members are paired by what their keys mean, and of repeated ones the last counts, as in encoding/json. Their
 //     order means nothing.
 //   - Elements of arrays are paired by their identities or, where they have none, by their text; what lies between
-//     two pairs is paired by position. So an element that is inserted is one add, not a rewrite of all behind it.
+//     two pairs is paired by position. So an element that is inserted is one add, not a rewrite of all after it.
 //   - Strings are the same if they mean the same; numbers if they are written the same, for 1.0 and 1 are not one to
 //     every reader.
 //   - A list larger than both objects together, and than 4 KiB, is made again at a coarser level: it then replaces a
@@ -156,7 +156,7 @@ func AppendOwned(dst, prev, next []byte, hidden Hidden, sets [][]byte) (list []b
 }
 
 // same reports whether cell p of the previous object and cell n of the next one have the same text, with the same redacted
-// values behind it.
+// values after it.
 func (d *Differ) same(p, n int32) bool {
 	was := d.prev.Text(p)
 	return bytes.Equal(was, d.next.Text(n)) && (d.hidden == nil || d.hidden.Same(d.prev.Offset(p), d.next.Offset(n), len(was)))
@@ -230,7 +230,7 @@ func (d *Differ) inStep(p, n int32) bool {
 	return true
 }
 
-// repeated reports whether object n has the key of its member j once more behind that.
+// repeated reports whether object n has the key of its member j once more after that.
 func (d *Differ) repeated(n, j int32) bool {
 	for k := d.next.Cells[j].Next; k < d.next.Cells[n].Next; k = d.next.Cells[k].Next {
 		if d.next.SameKey(j, &d.next, k, &d.a, &d.b) {

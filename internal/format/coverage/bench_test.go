@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// BenchmarkCommit is a commit that has moved some of the streams: what the commit waits for, and the write behind it.
+// BenchmarkCommit is a commit that has moved some of the streams: what the commit waits for, and the write after it.
 func BenchmarkCommit(b *testing.B) {
 	for _, c := range []struct{ streams, moved int }{{300, 5}, {300, 300}, {3000, 300}, {3000, 3000}} {
 		b.Run(fmt.Sprintf("streams=%d/moved=%d", c.streams, c.moved), func(b *testing.B) {

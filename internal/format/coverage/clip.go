@@ -106,7 +106,7 @@ func (p presence) has(s *segment) bool {
 	}))
 }
 
-// cut takes the intervals that were confirmed behind the journal's last line, and reports whether there were any. What is left
+// cut takes the intervals that were confirmed after the journal's last line, and reports whether there were any. What is left
 // of such a stream has ended, and nothing continues it.
 func (c *content) cut(last uint64) (any bool) {
 	for stream, all := range c.intervals {

@@ -67,7 +67,7 @@
 // Of several intervals of a stream with the same since, from and lateness the one with the highest serial number counts.
 // since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream goes on with an interval
 // only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
-// differed between the line before that SYNCED and it. pulse is how many seconds behind to the interval reaches by pulses
+// differed between the line before that SYNCED and it. pulse is how many seconds after to the interval reaches by pulses
 // alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is
 // that of leader election in seconds, 0 without it, in files of earlier versions, and where it is longer than a day.
 //
@@ -182,7 +182,7 @@ type interval struct {
 	differences     int64
 	serial          uint64
 	lease           uint32 // seconds
-	pulse           uint32 // seconds behind to
+	pulse           uint32 // seconds after to
 	lost            bool   // what followed was, see cut; not in the file
 }
 

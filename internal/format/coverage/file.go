@@ -159,7 +159,7 @@ const (
 	asideTime  = "2006-01-02T15-04-05.000" // UTC
 )
 
-// setAside renames a damaged file, by which answers know that something is forgotten. A crash behind it leaves no file.
+// setAside renames a damaged file, by which answers know that something is forgotten. A crash after it leaves no file.
 func (f *File) setAside(why error) {
 	kept := f.path + asideInfix + f.now().UTC().Format(asideTime)
 	err := f.disk.Rename(f.path, kept)
@@ -313,7 +313,7 @@ func (f *File) Begin(stream string, keys []string) {
 	}
 }
 
-// End says that a stream is not watched any more, behind a commit.
+// End says that a stream is not watched any more, after a commit.
 func (f *File) End(stream, reason string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

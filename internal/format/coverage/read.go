@@ -29,7 +29,7 @@ type Interval struct {
 	// End is why it has ended: one of the constants, or the reason of a GAP. Empty while it goes on, as far as the file says:
 	// a daemon that was killed could not say otherwise.
 	End string `json:"end,omitempty"`
-	// Differences is how many objects differed behind the GAP that ended it; 0 says that nothing had changed. It is nil where
+	// Differences is how many objects differed after the GAP that ended it; 0 says that nothing had changed. It is nil where
 	// no GAP did, and while the SYNCED that follows is not there or not known.
 	Differences *int64 `json:"differences,omitempty"`
 	// HeldBack are the keys of HoldingBack that the stream's entry had, for a part of the time at least: changes that it did

@@ -34,7 +34,7 @@ func union(of []Interval) (all []Interval) {
 		from *Interval
 	}
 	var bounds []bound
-	var last *Interval // of those that are empty: a list was complete, and nothing was confirmed behind it
+	var last *Interval // of those that are empty: a list was complete, and nothing was confirmed after it
 	var points []Interval
 	for i := range of {
 		in := &of[i]
@@ -54,7 +54,7 @@ func union(of []Interval) (all []Interval) {
 	for i := 0; i < len(bounds); {
 		at := bounds[i].at
 		var ended *Interval
-		carried := prompt + late // that hold before and behind it
+		carried := prompt + late // that hold before and after it
 		for ; i < len(bounds) && bounds[i].at.Equal(at); i++ {
 			b := bounds[i]
 			carried += min(0, b.by)
@@ -85,7 +85,7 @@ func union(of []Interval) (all []Interval) {
 			all = append(all, Interval{From: at, Late: prompt == 0})
 		}
 	}
-	for _, p := range points { // in a hole, each is known to be apart from what is before and behind it
+	for _, p := range points { // in a hole, each is known to be apart from what is before and after it
 		n, found := slices.BinarySearchFunc(all, p, func(in, p Interval) int { return in.From.Compare(p.From) })
 		if !found && (n == 0 || !p.From.Before(all[n-1].To)) {
 			all = slices.Insert(all, n, p)

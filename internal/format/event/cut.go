@@ -87,7 +87,7 @@ type cutter struct {
 
 // claim is what a part of a value needs of its room, and gets.
 type claim struct {
-	start, value, end int32 // the part, and its value behind a key
+	start, value, end int32 // the part, and its value after a key
 	least, want, give int32 // bytes; give is 0 if it is left out
 	first             bool  // before all others
 }

@@ -62,7 +62,7 @@ type Source struct {
 type GapReason string
 
 // The reasons of GAP lines. RelistInterrupted is in journals of earlier versions only; now a relist that is repeated
-// continues behind the GAP line that it has.
+// continues after the GAP line that it has.
 const (
 	Expired               GapReason = "Expired"               // the server has dropped the history
 	PositionAheadOfServer GapReason = "PositionAheadOfServer" // the server was restored from a backup, say

@@ -85,7 +85,7 @@ func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o
 	return append(dst, '}', '\n'), nil
 }
 
-// appendBody writes what a line has behind the facts about its object, and ends it. The line begins at start.
+// appendBody writes what a line has after the facts about its object, and ends it. The line begins at start.
 func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) ([]byte, error) {
 	if l.MaxBytes <= 0 || l.MaxBytes > MaxLine {
 		l.MaxBytes = MaxLine

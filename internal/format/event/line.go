@@ -164,7 +164,7 @@ func (o *Object) appendReport(dst []byte) []byte {
 	return closeObject(dst, `,"event":`, start)
 }
 
-// closeObject ends an object whose members, each with a comma before it, begin at start behind key. An empty one goes
+// closeObject ends an object whose members, each with a comma before it, begin at start after key. An empty one goes
 // with its key.
 func closeObject(dst []byte, key string, start int) []byte {
 	if len(dst) == start {

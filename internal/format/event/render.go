@@ -146,7 +146,7 @@ func (r *Renderer) scan(o *Object) error {
 	return nil
 }
 
-// siblings passes the members of a watch event behind its object.
+// siblings passes the members of a watch event after its object.
 func (r *Renderer) siblings(i int) bool {
 	s := &r.s
 	for b := s.Text(); i >= 0 && i < len(b); {
@@ -228,11 +228,11 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 }
 
 // contents passes the object or array at i, which is that of node n. What is cut goes with the comma before it if
-// anything before it stays, otherwise with the one behind it.
+// anything before it stays, otherwise with the one after it.
 func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
 	b := s.Text()
-	object, shut := b[i] == '{', b[i]+2 // in ASCII the closing bracket is two behind the opening one
+	object, shut := b[i] == '{', b[i]+2 // in ASCII the closing bracket is two after the opening one
 	kept := false
 	i, more := s.Open(i, depth)
 	for more {

@@ -266,7 +266,7 @@ func FuzzIdentify(f *testing.F) {
 			}
 			readable(t, l, MaxLine)
 		}
-		if r.Scan(in, &usable) != nil || !json.Valid(in) { // what stands behind the object, or is repaired, is for Scan alone
+		if r.Scan(in, &usable) != nil || !json.Valid(in) { // what stands after the object, or is repaired, is for Scan alone
 			return
 		}
 		names := func(o *Object) string {

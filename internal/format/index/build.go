@@ -26,7 +26,7 @@ type Builder struct {
 
 	first         uint64 // seq of the first line, 0 while there is none
 	count         int64
-	next          uint64 // the seq behind the last line's
+	next          uint64 // the seq after the last line's
 	after         uint64 // the seq that comes after the last line, as that says
 	end           int64  // where the last line ends
 	head          uint32
@@ -323,7 +323,7 @@ func (b *Builder) define(l *line.Fields) {
 // another content.
 func (b *Builder) Content(p []byte) { b.sum, b.summed = crc32.Update(b.sum, castagnoli, p), true }
 
-// Member says that a gzip member begins behind so many bytes of the compressed file, and of lines.
+// Member says that a gzip member begins after so many bytes of the compressed file, and of lines.
 func (b *Builder) Member(zipped, plain int64) {
 	b.members = append(b.members, member{zipped, plain})
 }

@@ -24,7 +24,7 @@ import (
 // Index is the index of one segment. It reads what it is asked for, and is for one goroutine.
 type Index struct {
 	FirstSeq uint64 // of the segment
-	Next     uint64 // the seq behind its last line's
+	Next     uint64 // the seq after its last line's
 	// Since is not 0 in a full index, which has what was there when the segment began: as lines say from that seq on, up to
 	// the segment; none of these was missing in the segments that were there when it was made.
 	Since          uint64
@@ -48,7 +48,7 @@ type Index struct {
 	summed  bool   // there is one: those of earlier versions have none
 
 	onlyBefore bool // see AtBeginning
-	hasRemoved bool // there is one more stream, behind the last one, without a name: that of the REMOVED lines
+	hasRemoved bool // there is one more stream, after the last one, without a name: that of the REMOVED lines
 
 	// The block of lines that was read last.
 	block   []Line
@@ -69,7 +69,7 @@ type inflater struct {
 type Stream struct {
 	Name, Cluster, Group, Version, Resource, Kind string // by the last line
 	Marks                                         []int  // its GAP and SYNCED lines in the segment, by their indexes
-	// Begins are the first lines of lists of what existed: the first such line in the segment, and the first behind a mark.
+	// Begins are the first lines of lists of what existed: the first such line in the segment, and the first after a mark.
 	Begins []int
 
 	before progress // at the segment's beginning, in a full index

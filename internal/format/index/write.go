@@ -22,7 +22,7 @@ type writer struct {
 	err    error // of out
 	header [headerSize]byte
 	at     int64  // bytes that are in out
-	dst    []byte // those behind them
+	dst    []byte // those after them
 	begun  int    // the block that is being written, in dst
 
 	all     []*stream         // those of the segments before too, in the order of their names
@@ -169,7 +169,7 @@ func (w *writer) writeHeader() {
 	}
 }
 
-// end ends a block and returns its bytes. The next one begins behind it.
+// end ends a block and returns its bytes. The next one begins after it.
 func (w *writer) end() int {
 	n := len(w.dst) - w.begun
 	w.dst = binary.LittleEndian.AppendUint32(w.dst, blockSum(w.header[:], w.at+int64(w.begun), w.dst[w.begun:]))

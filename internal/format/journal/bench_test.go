@@ -81,7 +81,7 @@ func write(b *testing.B, line []byte, begin func() error, appendLine func() (int
 }
 
 // BenchmarkCommit appends lines and does what comes before their commit. verify-ns is the
-// part of it that looks for another process: in suspect=true, as in a File's first seconds behind another process, it
+// part of it that looks for another process: in suspect=true, as in a File's first seconds after another process, it
 // reads all lines once more.
 func BenchmarkCommit(b *testing.B) {
 	line := append(bytes.Repeat([]byte("x"), 5999), '\n')

@@ -83,7 +83,7 @@ func TestTakenAway(t *testing.T) {
 					if err := os.Truncate(r.path, 0); err != nil {
 						t.Fatal(err)
 					}
-					r.write(3) // far behind the end of the file
+					r.write(3) // far after the end of the file
 					after(r)
 					r.holds(first, "map[journal.jsonl:1]")
 				})

@@ -171,7 +171,7 @@ func (r *room) without(all []usage, at int, of share) ([]usage, error) {
 // rewrite makes one compacted file of consecutive ones, up to a line, without the lines of a share: how many that are it
 // returns too.
 //
-//  1. what stays, under a name that nobody reads: a crash leaves a file that the next pass removes, and so it does behind 2;
+//  1. what stays, under a name that nobody reads: a crash leaves a file that the next pass removes, and so it does after 2;
 //  2. the same as gzip, synced, and its index; of the file before there is none then, until the next pass;
 //  3. the gzip file is renamed: from then on it is read in the place of all that it was made of;
 //  4. the folder is synced;

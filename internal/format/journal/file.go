@@ -7,7 +7,7 @@
 //     end (torn by a crash), which ReadBack cuts off before anything is appended.
 //   - One process appends to it at a time (flock; readers are not hindered). Where flock does nothing, a second one is
 //     noticed before a commit counts on lines that are not there (see verify.go).
-//   - After a failed or partial write the next Write begins behind what is known to be in the file, and overwrites what may
+//   - After a failed or partial write the next Write begins after what is known to be in the file, and overwrites what may
 //     be there beyond it with the same bytes, so that no line ever begins in the middle of another.
 //   - A line is in one segment as a whole, and seq continues from segment to segment.
 //
@@ -286,7 +286,7 @@ func (j *File) Write(p []byte) (int, error) {
 	return j.append(p[:n])
 }
 
-// append writes p behind what the active file holds. A crash leaves a torn line, or some of its lines and a torn one.
+// append writes p after what the active file holds. A crash leaves a torn line, or some of its lines and a torn one.
 func (j *File) append(p []byte) (int, error) {
 	a := &j.active
 	a.unsynced = true

@@ -43,7 +43,7 @@ type reading struct {
 	heads         headReader    // for listings, which a start alone makes
 }
 
-// Position returns the place behind the line that ReadBack passes to its callback, which alone may call it.
+// Position returns the place after the line that ReadBack passes to its callback, which alone may call it.
 func (j *File) Position() Position { return *j.reading.at }
 
 // Progress returns how many bytes of the files on disk the last ReadBack, ReadOn or Scan has passed, and how many there are.
@@ -150,7 +150,7 @@ func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	return nil
 }
 
-// ReadBack calls fn with every complete line behind the line seq, which ends at from, in order and without its "\n". What
+// ReadBack calls fn with every complete line after the line seq, which ends at from, in order and without its "\n". What
 // comes after the last of them in the active file is cut off, and so is a line that fn refuses with an error wrapping
 // ErrBadLine, with all that follows it. That is safe because nothing after the last commit has moved a position: the server
 // will send these events again. It must come before the first Write; fn may call Sync.

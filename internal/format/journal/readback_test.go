@@ -69,7 +69,7 @@ func TestReadBackCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestReadBackGarbage has behind a commit what a crash or a power cut leaves:
+// TestReadBackGarbage has what, after a commit, a crash or a power cut leaves:
 // it goes, and with it all that follows.
 func TestReadBackGarbage(t *testing.T) {
 	committed, tail := lines(1, 5), lines(6, 8)
@@ -140,7 +140,7 @@ func TestReadBackRefusedLine(t *testing.T) {
 	})
 }
 
-// TestReadBackDamaged has no commit to start from: lines behind a bad one would
+// TestReadBackDamaged has no commit to start from: lines after a bad one would
 // not come again, so nothing may be cut.
 func TestReadBackDamaged(t *testing.T) {
 	const torn = `{"seq":9,"ti`

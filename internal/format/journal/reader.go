@@ -104,7 +104,7 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	return nil
 }
 
-// openAt is Open behind the line seq where that ends at offset. Otherwise ok is false, and s is read from its beginning.
+// openAt is Open after the line seq where that ends at offset. Otherwise ok is false, and s is read from its beginning.
 func (r *Reader) openAt(s Segment, offset int64, seq uint64) (ok bool, err error) {
 	if err := r.Open(s, 0); err != nil {
 		return false, err
@@ -143,7 +143,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next line. At the end of the input it is io.EOF with the offset behind the last whole line; what is there
+// Next returns the next line. At the end of the input it is io.EOF with the offset after the last whole line; what is there
 // is Torn. A damaged line is no error: the next one follows it.
 func (r *Reader) Next() (Line, error) {
 	start := r.offset
@@ -177,7 +177,7 @@ func (r *Reader) Next() (Line, error) {
 	}
 }
 
-// Skip passes bytes without looking at them; a line begins behind them.
+// Skip passes bytes without looking at them; a line begins after them.
 func (r *Reader) Skip(n int64) error {
 	for n > 0 {
 		skipped, err := r.in.Discard(int(min(n, readBuffer)))
@@ -189,7 +189,7 @@ func (r *Reader) Skip(n int64) error {
 	return nil
 }
 
-// Torn returns what is there without an end behind the last line. It is valid between io.EOF from Next and the next call.
+// Torn returns what is there without an end after the last line. It is valid between io.EOF from Next and the next call.
 func (r *Reader) Torn() []byte { return r.long }
 
 // Buffered returns how many bytes of the coming lines were read already.
@@ -210,7 +210,7 @@ func (c counted) Read(p []byte) (int, error) {
 // Backward reads the lines of a plain file from its end to its beginning. A last line without its end is passed over.
 type Backward struct {
 	f   io.ReaderAt
-	buf []byte // what was read and not returned; it ends behind the end of a line
+	buf []byte // what was read and not returned; it ends after the end of a line
 	at  int64  // of buf[0]
 	err error  // that Next returns
 

@@ -31,7 +31,7 @@ func (j *File) rotate() error {
 	if err := j.verifyEnd(); err != nil {
 		return err
 	}
-	// First, so that only the last file of a journal can have a torn end. A crash behind it leaves the file active.
+	// First, so that only the last file of a journal can have a torn end. A crash after it leaves the file active.
 	if err := j.syncNow(); err != nil {
 		return err
 	}
@@ -43,13 +43,13 @@ func (j *File) rotate() error {
 	if err != nil {
 		return fmt.Errorf("rotate journal: %w", err)
 	}
-	// Before the rename, behind which the tidier may see the file.
+	// Before the rename, after which the tidier may see the file.
 	j.tidy.mu.Lock()
 	j.tidy.held[name] = last.Seq
 	j.tidy.mu.Unlock()
 	// Whatever comes of it, the next Write checks first: nothing may be added to a file that has its lasting name.
 	j.checked = time.Time{}
-	// A crash behind it leaves no active file: the next open makes one.
+	// A crash after it leaves no active file: the next open makes one.
 	if err := j.disk.Rename(j.path, filepath.Join(filepath.Dir(j.path), name)); err != nil {
 		return fmt.Errorf("rotate journal: %w", err)
 	}
@@ -69,7 +69,7 @@ func (j *File) nextName(now time.Time) (string, error) {
 	dir := filepath.Dir(j.path)
 	shared := disk.SharedFolder(dir)
 	for _, e := range entries {
-		// A stranger's could be of the year 9999, behind which no name is one.
+		// A stranger's could be of the year 9999, after which no name is one.
 		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) && !j.foreign(shared, filepath.Join(dir, e.Name())) {
 			now = r.at.Add(time.Millisecond)
 		}
@@ -184,7 +184,7 @@ func (a *active) truncated(size int64) (bool, error) {
 	return size < a.lineEnd || first[0] != lineHead[0], nil
 }
 
-// beginBehind begins a new file behind the active one, which others have renamed. The old one is synced as
+// beginBehind begins a new file after the active one, which others have renamed. The old one is synced as
 // after our own rotation, and cut where a failed write left part of a line: that line goes to the new file.
 func (j *File) beginBehind(size int64) error {
 	if size > j.active.size {

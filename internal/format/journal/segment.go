@@ -327,7 +327,7 @@ func headOf(r io.ReaderAt) (seq uint64, ours bool, err error) {
 	return seq, ours || tornHead(head[:n]), nil
 }
 
-// lineSeq returns the number behind {"seq": at the beginning of a line.
+// lineSeq returns the number after {"seq": at the beginning of a line.
 func lineSeq(line []byte) (uint64, bool) {
 	rest, ok := bytes.CutPrefix(line, lineHead)
 	if !ok {
@@ -342,7 +342,7 @@ func lineSeq(line []byte) (uint64, bool) {
 	return 0, false
 }
 
-// lineTime returns the time behind the seq, and the term, at the beginning of a line, zero where there is none.
+// lineTime returns the time after the seq, and the term, at the beginning of a line, zero where there is none.
 func lineTime(line []byte) (t time.Time) {
 	rest, ok := bytes.CutPrefix(line, lineHead)
 	if !ok {

@@ -229,7 +229,7 @@ func (j *File) archives() (all []archive, committed int, err error) {
 	all = slices.DeleteFunc(all, func(a archive) bool {
 		gone := !a.plain && !a.zip && a.upTo == 0
 		if gone {
-			errs = append(errs, j.remove(a.name+indexed)) // a crash came behind the file's removal
+			errs = append(errs, j.remove(a.name+indexed)) // a crash came after the file's removal
 		}
 		return gone
 	})
@@ -261,7 +261,7 @@ func (j *File) tidyUp(now time.Time) error {
 	var errs []error
 	p := pass{File: j}
 	defer p.close()
-	stuck := false // a file could not be removed: without those behind it seq would have a hole
+	stuck := false // a file could not be removed: without those after it seq would have a hole
 	for i := range all[:committed] {
 		a := &all[i]
 		var err error

@@ -123,7 +123,7 @@ func TestCloseWhileIndexing(t *testing.T) {
 	})
 }
 
-// While a file cannot be removed, none behind it is: what is left has no hole.
+// While a file cannot be removed, none after it is: what is left has no hole.
 func TestRemoveInOrder(t *testing.T) {
 	failing := true
 	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
@@ -273,7 +273,7 @@ func TestMaxTotalSizeOfTheActive(t *testing.T) {
 	})
 }
 
-// While a file cannot be removed for the size, none behind it is.
+// While a file cannot be removed for the size, none after it is.
 func TestShrinkInOrder(t *testing.T) {
 	var first atomic.Value // the first file that was to be removed
 	var works atomic.Bool

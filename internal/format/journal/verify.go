@@ -57,7 +57,7 @@ func (j *File) settle() error {
 
 // expected is what Verify expects at the end of the active file.
 type expected struct {
-	from  int64  // the offset behind which nothing was verified yet
+	from  int64  // the offset after which nothing was verified yet
 	sum   uint32 // CRC-32C of what follows it, while the owner is suspect
 	last  []byte // of the last write, at most lastBytes; empty when nothing was written
 	reach int64  // up to where a write that has failed may have come

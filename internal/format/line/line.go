@@ -70,7 +70,7 @@ var names = [...]string{
 	"changesOmitted", "changes",
 }
 
-// Last is the last of them; only the object comes behind it.
+// Last is the last of them; only the object comes after it.
 const Last = Changes
 
 // String returns the member's name.
@@ -209,7 +209,7 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 	return dst
 }
 
-// AppendFiles appends the rest of a REMOVED line, behind its seq and term, that says that files with all lines of the span are gone.
+// AppendFiles appends the rest of a REMOVED line, after its seq and term, that says that files with all lines of the span are gone.
 func (s Span) AppendFiles(dst []byte, now time.Time, cluster, reason string) []byte {
 	return s.AppendEnd(appendJournal(dst, event.Removed, s.From, s.To, now, cluster), reason, 0)
 }

@@ -97,7 +97,7 @@ func Elements(array []byte) iter.Seq[[]byte] {
 }
 
 // Balance finds the end of one JSON value by its brackets and quotes, in a text that need not be complete yet: it may
-// be run again from where it stopped, with more bytes behind the same beginning. The zero Balance is at the
+// be run again from where it stopped, with more bytes after the same beginning. The zero Balance is at the
 // beginning.
 type Balance struct {
 	pos, depth int

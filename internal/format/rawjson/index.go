@@ -68,7 +68,7 @@ func escapes(slash, first uint64) (escaped, next uint64) {
 	return runs ^ (slash | first), runs & slash >> (blockSize - 1)
 }
 
-// short returns the byte behind the string whose inside begins at i, if it ends in the block that it begins in and
+// short returns the byte after the string whose inside begins at i, if it ends in the block that it begins in and
 // has no escapes before that, as most do; else 0. i is at most the length of the text.
 func (x *index) short(i int) int {
 	m := &x.marks[uint(i)/blockSize]
@@ -79,7 +79,7 @@ func (x *index) short(i int) int {
 	return i + bits.TrailingZeros64(quote) + 1
 }
 
-// closes returns the position behind the object or array that begins at i, found by brackets and quotes alone; -1 if
+// closes returns the position after the object or array that begins at i, found by brackets and quotes alone; -1 if
 // it does not end.
 func (x *index) closes(i int) int {
 	depth := 0

@@ -36,7 +36,7 @@ func (e *SyntaxError) Error() string {
 }
 
 // Scanner checks the grammar of compact JSON, which has no white space between its tokens. Its methods take the
-// position of a token's first byte and return the one behind its last, or -1 with the fault in Err. A Scanner is for
+// position of a token's first byte and return the one after its last, or -1 with the fault in Err. A Scanner is for
 // one goroutine, and keeps its space from text to text.
 type Scanner struct {
 	b    []byte
@@ -96,7 +96,7 @@ func (s *Scanner) End(i int) error {
 	return nil
 }
 
-// Open passes the opening bracket at i, around which there are depth containers. more is false behind an empty
+// Open passes the opening bracket at i, around which there are depth containers. more is false after an empty
 // container or a fault. The members or elements are then passed one by one, each followed by More:
 //
 //	for i, more := s.Open(i, depth); more; i, more = s.More(i, '}') {
@@ -112,7 +112,7 @@ func (s *Scanner) Open(i, depth int) (next int, more bool) {
 	return i + 1, true
 }
 
-// More passes the comma behind a member or an element, or the bracket shut in its place, behind which there are no
+// More passes the comma after a member or an element, or the bracket shut in its place, after which there are no
 // more.
 func (s *Scanner) More(i int, shut byte) (next int, more bool) {
 	if i < len(s.b) {

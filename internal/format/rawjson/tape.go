@@ -2,7 +2,7 @@ package rawjson
 
 import "bytes"
 
-// Tape is the outline of one JSON value: a cell for the value itself and, behind it, the cells of what it contains,
+// Tape is the outline of one JSON value: a cell for the value itself and, after it, the cells of what it contains,
 // in the order of the text. Members can then be passed without looking at their text again. The zero Tape is empty;
 // it is best used over and over.
 type Tape struct {
@@ -17,7 +17,7 @@ type Cell struct {
 	keyStart, keyEnd int32 // inside of the quotes of a member's key
 	escaped          bool  // the key has escapes
 
-	Next  int32 // the cell behind this value and all that it contains
+	Next  int32 // the cell after this value and all that it contains
 	Count int32 // members or elements
 }
 

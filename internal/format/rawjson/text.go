@@ -23,7 +23,7 @@ func TrimLeft(b []byte) []byte {
 	return b
 }
 
-// TrimRight returns b without the white space behind it.
+// TrimRight returns b without the white space after it.
 func TrimRight(b []byte) []byte {
 	for len(b) > 0 && IsSpace(b[len(b)-1]) {
 		b = b[:len(b)-1]
@@ -91,7 +91,7 @@ func DecodeRune(inside []byte) (rune, int) {
 	return utf8.RuneError, n
 }
 
-// meanings has what the byte behind a backslash means, but for u.
+// meanings has what the byte after a backslash means, but for u.
 var meanings = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // escape decodes the escape that s begins with, half a surrogate pair as it is. n is 0 if it is faulty.

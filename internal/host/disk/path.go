@@ -14,7 +14,7 @@ import (
 )
 
 // Absolute returns a path with the working folder before it, so that a message says where a file was looked for. A path
-// with .. in it stays as it is: behind a link to a folder, .. is not what it looks like. So does "".
+// with .. in it stays as it is: after a link to a folder, .. is not what it looks like. So does "".
 func Absolute(path string) string {
 	full, err := filepath.Abs(path)
 	if path == "" || err != nil || strings.Contains(path, "..") {

@@ -134,7 +134,7 @@ func Cells(cells ...string) string {
 	return strings.Join(cells, "\t")
 }
 
-// Comment returns text as what stands behind # in YAML: one printable line, with blanks in the place of its line ends.
+// Comment returns text as what stands after # in YAML: one printable line, with blanks in the place of its line ends.
 func Comment(text string) string { return Line(strings.Join(strings.Fields(text), " ")) }
 
 // ShellWord returns text as one word of a command that a person may paste: as it is where every shell takes it for itself,

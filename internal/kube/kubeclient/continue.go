@@ -9,7 +9,7 @@ import (
 // Latest is the version of a list that continues with what is there now, for ContinueAt.
 const Latest = "-1"
 
-// FirstKey is before the key of any object, for ContinueAt, LastKey behind that of nearly any.
+// FirstKey is before the key of any object, for ContinueAt, LastKey after that of nearly any.
 const (
 	FirstKey = "\x00"
 	LastKey  = "~"

@@ -53,7 +53,7 @@ func (f *frameReader) Next() ([]byte, error) {
 			if err == nil {
 				continue
 			}
-			// A value without a newline behind it may be complete all the same.
+			// A value without a newline after it may be complete all the same.
 			var fault error
 			if n, fault = f.find(); fault != nil {
 				err = fault
@@ -135,7 +135,7 @@ func (f *frameReader) line(b []byte) (n int, wait bool) {
 	if line[0] != '{' || line[len(line)-1] != '}' {
 		return 0, false
 	}
-	// A newline is never inside a string, so the brace at the line's end closes something. The next value begins behind
+	// A newline is never inside a string, so the brace at the line's end closes something. The next value begins after
 	// it, or this one goes on.
 	rest := rawjson.TrimLeft(b[i+1:])
 	if len(rest) > 0 && (rest[0] == '{' || rest[0] == '[') ||

@@ -11,7 +11,7 @@ import (
 
 const named = `"metadata":{"namespace":"ns","name":"n","uid":"u","resourceVersion":"5"}`
 
-// large is an object over a limit, with the metadata before or behind what makes it so.
+// large is an object over a limit, with the metadata before or after what makes it so.
 func large(size int, first bool) string {
 	pad := `"pad":["` + strings.Repeat(`\"}x`, size/4) + `",{"metadata":{"name":"other"}}]`
 	if first {

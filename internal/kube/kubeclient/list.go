@@ -140,7 +140,7 @@ func (l *ListReader) Meta() ListMeta { return l.meta }
 // Kind returns the kind that the list says it is of, "" as long as it has not said so.
 func (l *ListReader) Kind() string { return l.kind }
 
-// Next returns the next item, an object, valid until the next call. The error is io.EOF only behind the list's closing
+// Next returns the next item, an object, valid until the next call. The error is io.EOF only after the list's closing
 // brace: a list that is cut gives io.ErrUnexpectedEOF. It wraps event.ErrTooLarge or ErrNoAnswer, is an
 // *event.SyntaxError, the API error of a Status that the server sent in the place of a list, or the connection's own.
 //

@@ -9,7 +9,7 @@ import (
 // selector are those of KEP-5866 (k8s.io/apimachinery/pkg/sharding). The zero Shard is all objects.
 type Shard struct{ Index, Count int }
 
-// bounds returns the first hash of the range, and the first one behind it; 0 is 2^64.
+// bounds returns the first hash of the range, and the first one after it; 0 is 2^64.
 func (s Shard) bounds() (start, end uint64) {
 	at := func(index int) uint64 {
 		quotient, _ := bits.Div64(uint64(index), 0, uint64(s.Count))

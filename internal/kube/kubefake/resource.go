@@ -45,7 +45,7 @@ type resource struct {
 	// outward turns a stored object, in place, into this resource's shape, and
 	// inward turns it back; nil where they are the same.
 	outward, inward func(map[string]any)
-	removedAt       uint64 // the version behind which its store is another resource's; 0 while it is served
+	removedAt       uint64 // the version after which its store is another resource's; 0 while it is served
 }
 
 func (r *resource) groupResource() schema.GroupResource {

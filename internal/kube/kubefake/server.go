@@ -76,7 +76,7 @@ type Options struct {
 	GoneAsStatus bool
 	// ClusterUID is the uid of the namespace kube-system; default random.
 	ClusterUID string
-	// UID makes the uid of the n-th object; default part of ClusterUID behind n.
+	// UID makes the uid of the n-th object; default part of ClusterUID after n.
 	UID func(n uint64) string
 }
 

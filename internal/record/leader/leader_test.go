@@ -266,7 +266,7 @@ func TestReleaseOfAnother(t *testing.T) {
 	}
 }
 
-// A stop does not wait for the release of a Lease that has expired, behind a network that takes requests and answers none.
+// A stop does not wait for the release of a Lease that has expired, after a network that takes requests and answers none.
 func TestStopWhileReleasing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.start("a", 0)

@@ -94,7 +94,7 @@ func (d *Digester) sealWith(number uint64, sum Digest) (sealed Digest) {
 	return sealed
 }
 
-// Digest looks at one object as the server sent it, with or without the rest of a watch event behind it. Where
+// Digest looks at one object as the server sent it, with or without the rest of a watch event after it. Where
 // nothing is redacted, what AppendShaped wrote has the same digest.
 func (d *Digester) Digest(raw []byte) (Digest, error) {
 	if err := d.r.Scan(raw, &d.o); err != nil {

@@ -24,7 +24,7 @@ import (
 //	4 bytes   CRC-32C of the base, little-endian, 0 for none; only after 3
 //	the rest
 //
-// Pods of 2, 6 and 60 KB (BenchmarkPack) take 84, 395 and 4,403 bytes behind the first five, with a base of 16 such
+// Pods of 2, 6 and 60 KB (BenchmarkPack) take 84, 395 and 4,403 bytes after the first five, with a base of 16 such
 // pods, at most 16 KiB. Dictionaries for zstd give 82, 212 and 1,010 bytes, in 2 to 5 times the CPU.
 type Packer struct {
 	base []byte

@@ -170,7 +170,7 @@ func randomSecret(rnd *rand.Rand) map[string]any {
 	return o
 }
 
-// Random objects whose redacted values and others change at random, some versions not committed, some behind a restart:
+// Random objects whose redacted values and others change at random, some versions not committed, some after a restart:
 // exactly what changed is listed, a reader has the object of each line, and nothing of a value is in what is listed or
 // stored.
 func TestRedactedRandom(t *testing.T) {

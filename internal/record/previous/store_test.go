@@ -92,7 +92,7 @@ func replaced(from, to string) string {
 }
 
 // What is compared with is the version before, committed or not, in this process or the
-// next, before there is a base and behind.
+// next, before there is a base and after.
 func TestStore(t *testing.T) {
 	at, err := checkpoint.OpenTemp()
 	if err != nil {

@@ -103,7 +103,7 @@ type lineEnd struct {
 	before  checkpoint.Extent // of Batch.Changes, without those of the line
 }
 
-// isOfWatch reports whether the batch is what a watch has brought, with the position behind it.
+// isOfWatch reports whether the batch is what a watch has brought, with the position after it.
 func (b *Batch) isOfWatch() bool {
 	s := b.Changes.State
 	return s != nil && s.Open == nil && s.Closing == nil && s.ResourceVersion != "" &&

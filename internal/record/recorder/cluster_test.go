@@ -35,7 +35,7 @@ func clusterLines(t *testing.T, cluster string, n int) (lines []byte, marks []ch
 	return lines, marks
 }
 
-// A journal of another cluster than the checkpoint's is refused, however far behind
+// A journal of another cluster than the checkpoint's is refused, however far after
 // its first lines the one is that says so, and nothing of it is taken. Where either
 // does not name its cluster, it is accepted.
 func TestRecoverOtherCluster(t *testing.T) {

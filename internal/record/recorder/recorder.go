@@ -244,7 +244,7 @@ func (r *Recorder) Begin(stream string, heldBackBy []string) {
 	}
 }
 
-// End ends the coverage of a stream that is not watched any more, behind everything that was submitted before.
+// End ends the coverage of a stream that is not watched any more, after everything that was submitted before.
 func (r *Recorder) End(ctx context.Context, stream, reason string) error {
 	r.begunMu.Lock()
 	delete(r.begun, stream)
@@ -349,7 +349,7 @@ type writer struct {
 type pending struct {
 	*checkpoint.Batch
 	numbers map[*Producer]uint64            // of the last numbered batches
-	pulses  map[string]*checkpoint.Coverage // of quiet streams, behind their changes
+	pulses  map[string]*checkpoint.Coverage // of quiet streams, after their changes
 	waiting []chan struct{}                 // flushes, closed after the commit
 	ends    []func()                        // called after it
 	turn    *Turn                           // of the lines

@@ -330,7 +330,7 @@ func (r *recovery) finish() error {
 	return nil
 }
 
-// redeliver notes that each known object is to be written again, behind what was read back.
+// redeliver notes that each known object is to be written again, after what was read back.
 func (r *recovery) redeliver() error {
 	r.done.Hole = true
 	if err := r.save(); err != nil {
@@ -360,7 +360,7 @@ func (r *recovery) redeliver() error {
 	return nil
 }
 
-// continueFile has seq continue behind the file's last line if the lines of the commit
+// continueFile has seq continue after the file's last line if the lines of the commit
 // m went to stdout in between: the file lacks those, but none of its own, so that no
 // stream writes a GAP. Its uncommitted lines were mostly repeated on stdout; those that
 // are not later than the checkpoint's state are not replayed (see isNews).

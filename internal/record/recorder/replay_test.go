@@ -95,7 +95,7 @@ func steps(r *rand.Rand, n int) (all []step) {
 				all = append(all, step{Transition: checkpoint.Transition{Type: event.Gap, ResourceVersion: []byte(rv)}})
 				list(event.FromRelist)
 			}
-			list(event.FromRelist) // an attempt that continues behind the same GAP
+			list(event.FromRelist) // an attempt that continues after the same GAP
 			synced()
 		case 1:
 			all = append(all, step{Transition: checkpoint.Transition{ResourceVersion: []byte(next())}, bookmark: true})
@@ -228,7 +228,7 @@ func TestReplay(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		all := steps(r, 10+r.IntN(60))
-		all = all[:1+r.IntN(len(all))] // it may end behind a GAP
+		all = all[:1+r.IntN(len(all))] // it may end after a GAP
 		committed := r.IntN(len(all) + 1)
 		told := slices.Clone(all[:committed])
 		for _, s := range all[committed:] {

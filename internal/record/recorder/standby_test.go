@@ -134,7 +134,7 @@ func TestStandby(t *testing.T) {
 	})
 }
 
-// A stream may hear of a turn before the writer does. What it then asks for comes behind what was held.
+// A stream may hear of a turn before the writer does. What it then asks for comes after what was held.
 func TestFlushInANewTurn(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("a", 3)

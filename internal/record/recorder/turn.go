@@ -52,7 +52,7 @@ func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
 type Published struct {
 	Position string          // up to there everything is written and committed; "" if none was published
 	Restored uint64          // as in checkpoint.Stream, of that position, or of what was begun
-	Begun    bool            // another replica has begun a list, a first one or one behind a restore, of which that is not known
+	Begun    bool            // another replica has begun a list, a first one or one after a restore, of which that is not known
 	Other    bool            // the turn before this one was another replica's
 	Listed   bool            // Listing was called in this turn
 	Standby  bool            // it is another replica's turn to write

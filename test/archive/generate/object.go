@@ -81,7 +81,7 @@ func (w *world) uid() string {
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-a" + h[17:20] + "-" + h[20:]
 }
 
-// suffix is what the API server puts behind a generated name.
+// suffix is what the API server puts after a generated name.
 func (w *world) suffix(n int) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	b := make([]byte, n)

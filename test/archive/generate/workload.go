@@ -206,7 +206,7 @@ func (w *world) rollout() {
 	})
 }
 
-// roll replaces the next pod, and ends a rollout behind the last one.
+// roll replaces the next pod, and ends a rollout after the last one.
 func (w *world) roll(d *deployment, old, rs *replicaSet) {
 	if rs.wanted < d.replicas {
 		rs.respec(rs.wanted + 1)

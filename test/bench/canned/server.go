@@ -151,7 +151,7 @@ func answerJSON(w http.ResponseWriter, answer string) {
 }
 
 // watch sends the events, after the end of an empty list where one is asked for,
-// and ends the response behind the last of them, but not where it sends with a
+// and ends the response after the last of them, but not where it sends with a
 // rate: a real watch stays open too.
 func (h *handler) watch(w http.ResponseWriter, r *http.Request, kind Kind) {
 	w.Header().Set("Content-Type", "application/json")

@@ -186,7 +186,7 @@ func bookmark(dst []byte, version uint64, end bool) []byte {
 	return append(dst, "}}}\n"...)
 }
 
-// initial streams the objects and the bookmark behind them.
+// initial streams the objects and the bookmark after them.
 func (s *server) initial(ctx context.Context, out *flushing, namespace string, shard kubeclient.Shard) error {
 	from, to := s.span(namespace)
 	var frame []byte
@@ -211,7 +211,7 @@ func (s *server) initial(ctx context.Context, out *flushing, namespace string, s
 	return out.flush()
 }
 
-// blast sends events behind a version, as fast as they go: in turn of all numbers, of which this watch shows those of
+// blast sends events after a version, as fast as they go: in turn of all numbers, of which this watch shows those of
 // its namespace.
 func (s *server) blast(ctx context.Context, out *flushing, namespace string, after uint64) error {
 	from, to := s.span(namespace)

@@ -11,7 +11,7 @@ import (
 // the number alone, so that a server that is started again holds the same ones.
 //
 // In the second generation half a percent has changed, two in a thousand are gone and three in a thousand are new: new
-// ones have the name of the number with a suffix, so that they stand in the order of keys behind the other.
+// ones have the name of the number with a suffix, so that they stand in the order of keys after the other.
 type world struct {
 	objects    int // numbers of the first generation, from 0
 	namespace  int // objects of a namespace

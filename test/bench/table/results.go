@@ -17,7 +17,7 @@ type measure struct{ bench, unit string }
 // results are all values of each figure, in the order of the runs.
 type results map[measure][]float64
 
-// procs is what go test puts behind a benchmark's name.
+// procs is what go test puts after a benchmark's name.
 var procs = regexp.MustCompile(`-\d+$`)
 
 // read adds the benchmark lines of in; it passes over all others.
