@@ -9,8 +9,8 @@ import (
 	"kubejournal/test/journaltest"
 )
 
-// A first list that was begun twice, or that could not be completed, has changes too: they are no object's first sight, and any
-// number of writes may lie between.
+// A first list that is begun twice, or that cannot be completed, can have MODIFIED lines. They are not hidden as objects that
+// existed before, and blame names no writer for them, since any number of writes may lie between.
 func TestChangeInAFirstList(t *testing.T) {
 	clearEnv(t)
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
@@ -18,9 +18,9 @@ func TestChangeInAFirstList(t *testing.T) {
 	pods := j.Stream("pods", "Pod")
 	pods.Snapshot()
 	object := func(node, manager, at string) string {
-		return `{"metadata":{"namespace":"shop","name":"web","uid":"p1","creationTimestamp":"2026-11-20T13:00:00Z","managedFields":[` +
-			`{"manager":"` + manager + `","operation":"Update","time":"` + at + `","fieldsV1":{"f:spec":{"f:nodeName":{}}}}]},` +
-			`"spec":{"nodeName":"` + node + `"}}`
+		return `{"metadata":{"namespace":"shop","name":"web","uid":"p1","creationTimestamp":"2026-11-20T13:00:00Z",` +
+			`"managedFields":[{"manager":"` + manager + `","operation":"Update","time":"` + at + `",` +
+			`"fieldsV1":{"f:spec":{"f:nodeName":{}}}}]},"spec":{"nodeName":"` + node + `"}}`
 	}
 	pods.Put("", object("n1", "kubectl", "2026-11-20T13:00:00Z"))
 	pods.Put("", object("n2", "robot", "2026-11-20T13:50:00Z"))

@@ -291,7 +291,7 @@ const (
 	nameLetters = "-./0123456789abcdefghijklmnopqrstuvwxyz"
 )
 
-// branch is a key that begins with a prefix and a letter. No key has a slash in any place but one, and servers refuse it.
+// branch is a key that begins with a prefix and a letter. A key has one slash, after the namespace: servers refuse others.
 func branch(prefix, letter string) string {
 	if letter == "/" && (prefix == "" || strings.Contains(prefix, "/")) {
 		letter = "."
@@ -394,8 +394,8 @@ func (d *detour) failsAt(ctx context.Context, key string) (bool, error) {
 	return fails, err
 }
 
-// ask reads a page of one object that begins at a key. It reports whether that fails, and else how many objects there are
-// from there on; -1 where the server does not say.
+// ask reads a page of one object that begins at a key. It reports whether that fails, and otherwise how many objects
+// there are from there on; -1 where the server does not say.
 func (d *detour) ask(ctx context.Context, key string) (fails bool, left int64, err error) {
 	d.requests++
 	d.searches++

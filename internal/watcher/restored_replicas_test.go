@@ -49,8 +49,8 @@ func TestSameVersionBehindARestore(t *testing.T) {
 	}
 }
 
-// A standby that notices late that the server was put back follows from what the leader has published after its GAP; after a
-// takeover it goes on from there.
+// A standby that notices late that the server was restored follows the position that the leader published after its GAP, and
+// continues from it when it takes over.
 func TestLateBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		b := w.followed()

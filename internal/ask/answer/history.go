@@ -321,7 +321,7 @@ func (h *history) mayBeBy(v *query.Version) bool {
 	return len(v.Text(line.Manager)) == 0 && !firstSight(v) || v.Type() == event.Deleted
 }
 
-// firstSight reports whether a version is what was there at first. What has changed since an attempt at a first list is not.
+// firstSight reports whether a version existed when its stream began. A change between two attempts at a first list did not.
 func firstSight(v *query.Version) bool { return v.Snapshot() && v.Type() == event.Added }
 
 // countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no

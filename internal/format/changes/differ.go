@@ -140,8 +140,8 @@ func Each(prev, next []byte, visit Visit) error {
 
 // Hidden is what is known of the values that are hidden in both versions.
 type Hidden interface {
-	// Same reports whether they are the same in two parts of equal text, of size bytes, which begin at prev in the version
-	// before and at next in this one. A value that is not known in one of them counts as the same.
+	// Same reports whether they are the same in two parts of equal text, of size bytes, which begin at prev in the
+	// version before and at next in this one. A value that is not known in one of them counts as the same.
 	Same(prev, next, size int) bool
 }
 
@@ -159,7 +159,8 @@ func AppendOwned(dst, prev, next []byte, hidden Hidden, sets [][]byte) (list []b
 // values after it.
 func (d *Differ) same(p, n int32) bool {
 	was := d.prev.Text(p)
-	return bytes.Equal(was, d.next.Text(n)) && (d.hidden == nil || d.hidden.Same(d.prev.Offset(p), d.next.Offset(n), len(was)))
+	return bytes.Equal(was, d.next.Text(n)) &&
+		(d.hidden == nil || d.hidden.Same(d.prev.Offset(p), d.next.Offset(n), len(was)))
 }
 
 // values lists what changed from cell p of the previous object to cell n of the next one, with depth containers

@@ -135,7 +135,7 @@ func parseBytes(b []byte) (*content, error) {
 // putInOrder puts the intervals of a stream in the order in which they were written, and ends each where a later one begins:
 // the clock may have gone back.
 func putInOrder(all []interval) {
-	// To the last field that tells them apart, so that a file has one meaning, whoever wrote it.
+	// All fields that may differ are compared, so that reading a file twice gives the same order, even if it was forged.
 	slices.SortFunc(all, func(a, b interval) int {
 		order := cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.from, b.from), cmp.Compare(a.since, b.since))
 		switch {

@@ -1,4 +1,4 @@
-// Package terminal writes text that is safe to print, whoever wrote it, and fits it into columns.
+// Package terminal makes untrusted text safe to print and fits it into columns.
 package terminal
 
 import (

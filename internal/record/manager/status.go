@@ -133,7 +133,8 @@ func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State
 
 // AwaitsCRD is StreamStatus.AwaitsCRD of what a status says.
 func AwaitsCRD(name, state, reason string) bool {
-	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && builtin.IsCustom(line.ParseStreamName(name).Resource)
+	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound &&
+		builtin.IsCustom(line.ParseStreamName(name).Resource)
 }
 
 // Outage describes the outage of the API server, the zero value where there is none. Safe for concurrent use.

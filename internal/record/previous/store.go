@@ -1,5 +1,5 @@
-// Package previous stores the version that the next one of an object is compared with: as the line has it, and beside it a
-// keyed digest of each redacted value. It says whether two versions differ in more than ignoreFields hides.
+// Package previous stores the version of each object that the next one is compared with: the object as its line has it,
+// and a keyed digest of each redacted value. It reports whether two versions differ in more than ignoreFields hides.
 package previous
 
 import (
