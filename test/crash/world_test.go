@@ -407,8 +407,24 @@ func (w *world) verify() error {
 }
 
 // answers checks that the journal's files and their indexes agree, and that what was there at some of its lines is what the
-// lines say, as they were when they were written.
+// lines say, as they were when they were written. It begins again where a file was removed for its age meanwhile.
 func (w *world) answers() error {
+	for {
+		before, err := w.look()
+		if err != nil {
+			return err
+		}
+		wrong := w.ask()
+		if !errors.Is(wrong, fs.ErrNotExist) {
+			return wrong
+		}
+		if now, err := w.look(); err != nil || now == before {
+			return errors.Join(wrong, err)
+		}
+	}
+}
+
+func (w *world) ask() error {
 	var errs []error
 	fault := func(text string) { errs = append(errs, errors.New(text)) }
 	j, err := query.Open(w.journal(), fault)
