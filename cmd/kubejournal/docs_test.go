@@ -440,7 +440,7 @@ func TestDocsReasons(t *testing.T) {
 		}
 	}
 	others := texts(t, "internal/watcher/classify.go", reasonsOf)
-	others = append(others, texts(t, "internal/record/manager/pending.go", func(n ast.Node) []ast.Expr {
+	others = append(others, texts(t, "internal/record/streams/pending.go", func(n ast.Node) []ast.Expr {
 		if f, ok := n.(*ast.FuncDecl); !ok || f.Name.Name != "reasonOf" {
 			return nil
 		}

@@ -13,7 +13,7 @@ import (
 
 	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -142,7 +142,7 @@ func (c *cell) setUp() {
 	c.entries = started
 	c.start()
 	c.await("the streams watch", func() bool {
-		return !slices.ContainsFunc(c.life.manager.Streams(), func(s manager.StreamStatus) bool {
+		return !slices.ContainsFunc(c.life.manager.Streams(), func(s streams.StreamStatus) bool {
 			return s.State != watcher.Watching && s.Name != "widgets.example.com"
 		})
 	})

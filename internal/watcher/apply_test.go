@@ -16,14 +16,14 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
 
 // apply hands other entries to the daemon as it runs. It takes no time but the
 // server's.
-func (w *harness) apply(entries []config.Resource, change func(*manager.Options)) (manager.Difference, error) {
+func (w *harness) apply(entries []config.Resource, change func(*streams.Options)) (streams.Difference, error) {
 	w.t.Helper()
 	o := w.options
 	o.Resources = entries
@@ -35,7 +35,7 @@ func (w *harness) apply(entries []config.Resource, change func(*manager.Options)
 	return d, err
 }
 
-func (w *harness) mustApply(entries []config.Resource, change func(*manager.Options)) manager.Difference {
+func (w *harness) mustApply(entries []config.Resource, change func(*streams.Options)) streams.Difference {
 	w.t.Helper()
 	d, err := w.apply(entries, change)
 	must(w.t, err)
@@ -80,8 +80,8 @@ func (w *harness) series() []string {
 	return slices.Sorted(maps.Keys(streams))
 }
 
-func redacting(resource, field string) func(*manager.Options) {
-	return func(o *manager.Options) {
+func redacting(resource, field string) func(*streams.Options) {
+	return func(o *streams.Options) {
 		o.Redact = []config.Redact{{Resource: resource, Fields: []string{field}, Entry: "redact[0]"}}
 	}
 }
@@ -98,7 +98,7 @@ func TestApplyTouchesOnlyWhatChanges(t *testing.T) {
 		w.synced()
 		n, lines := len(w.srv.Requests()), len(w.lines())
 		d := w.mustApply(entries("pods", "deployments.apps", "configmaps"), redacting("deployments.apps", "spec.none"))
-		if want := (manager.Difference{Added: 1, Removed: 1, Changed: 1, Unchanged: 1}); d != want {
+		if want := (streams.Difference{Added: 1, Removed: 1, Changed: 1, Unchanged: 1}); d != want {
 			t.Errorf("got %+v, want %+v", d, want)
 		}
 		w.await("all watch", w.watching)
@@ -125,7 +125,7 @@ func TestApplyTouchesOnlyWhatChanges(t *testing.T) {
 		}
 		n = len(w.srv.Requests())
 		d = w.mustApply(entries("configmaps", "secrets", "deployments.apps"), redacting("deployments.apps", "spec.none"))
-		if want := (manager.Difference{Added: 1, Removed: 1, Unchanged: 2}); d != want {
+		if want := (streams.Difference{Added: 1, Removed: 1, Unchanged: 2}); d != want {
 			t.Errorf("got %+v, want %+v", d, want)
 		}
 		w.await("all watch", w.watching)
@@ -148,7 +148,7 @@ func TestApplyTheSame(t *testing.T) {
 			moved[i].Line, moved[i].Entry = 100+i, fmt.Sprintf("resources[%d]", i)
 		}
 		since := w.state("nothing.example.com").Since
-		if d := w.mustApply(moved, nil); d != (manager.Difference{Unchanged: 2}) {
+		if d := w.mustApply(moved, nil); d != (streams.Difference{Unchanged: 2}) {
 			t.Errorf("got %+v", d)
 		}
 		if got := len(w.srv.Requests()) - n; got != 0 {
@@ -178,7 +178,7 @@ func TestApplyFaults(t *testing.T) {
 				t.Errorf("%s: no fault", name)
 			}
 		}
-		if _, err := w.apply(entries("configmaps"), func(o *manager.Options) { o.DropFields = []string{"a..b"} }); err == nil {
+		if _, err := w.apply(entries("configmaps"), func(o *streams.Options) { o.DropFields = []string{"a..b"} }); err == nil {
 			t.Error("a path that cannot be followed: no fault")
 		}
 		if got := w.askedFor(n); len(got) > 0 {
@@ -203,7 +203,7 @@ func TestApplyAnotherVersion(t *testing.T) {
 		n := len(w.srv.Requests())
 		old := entry("widgets.example.com")
 		old.Version = "v1"
-		if d := w.mustApply([]config.Resource{old}, nil); d != (manager.Difference{Changed: 1}) {
+		if d := w.mustApply([]config.Resource{old}, nil); d != (streams.Difference{Changed: 1}) {
 			t.Errorf("got %+v", d)
 		}
 		w.await("it watches", w.watching)
@@ -312,14 +312,14 @@ func TestApplyToPending(t *testing.T) {
 		w.await("it is pending", func() bool { return w.state("secrets").State == watcher.Pending })
 		w.pass(10 * time.Minute)
 		n := len(w.srv.Requests())
-		if d := w.mustApply(entries("configmaps", "secrets"), redacting("secrets", "spec.none")); d != (manager.Difference{Changed: 1, Unchanged: 1}) {
+		if d := w.mustApply(entries("configmaps", "secrets"), redacting("secrets", "spec.none")); d != (streams.Difference{Changed: 1, Unchanged: 1}) {
 			t.Errorf("got %+v", d)
 		}
 		if got := w.askedFor(n); got["secrets"] == 0 || got["configmaps"] != 0 {
 			t.Errorf("asked for %v", got)
 		}
 		w.await("it is pending", func() bool { return w.state("secrets").State == watcher.Pending })
-		if d := w.mustApply(entries("configmaps"), nil); d != (manager.Difference{Removed: 1, Unchanged: 1}) {
+		if d := w.mustApply(entries("configmaps"), nil); d != (streams.Difference{Removed: 1, Unchanged: 1}) {
 			t.Errorf("got %+v", d)
 		}
 		if got := w.series(); !slices.Equal(got, []string{"configmaps"}) {
@@ -341,7 +341,7 @@ func TestApplyAfterTheEnd(t *testing.T) {
 		w.synced()
 		ended := w.life.manager
 		w.stop()
-		if _, err := ended.Apply(context.Background(), manager.Options{}); err == nil {
+		if _, err := ended.Apply(context.Background(), streams.Options{}); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -397,7 +397,7 @@ func applyManyTimes(t *testing.T, seed uint64) {
 		chosen := slices.DeleteFunc(slices.Clone(all), func(config.Resource) bool { return r.IntN(3) == 0 })
 		r.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
 		redacted := []string{"", "configmaps", "secrets", "deployments"}[r.IntN(4)]
-		var change func(*manager.Options)
+		var change func(*streams.Options)
 		if redacted != "" {
 			change = redacting(redacted, "spec.none")
 		}
@@ -506,15 +506,15 @@ func TestApplyTheSameInAnotherOrder(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
-		shape := func(drop, redact []string) func(*manager.Options) {
-			return func(o *manager.Options) {
+		shape := func(drop, redact []string) func(*streams.Options) {
+			return func(o *streams.Options) {
 				o.DropFields = drop
 				o.Redact = []config.Redact{{Resource: "configmaps", Fields: redact}}
 			}
 		}
 		w.mustApply(w.entries, shape([]string{"metadata.managedFields", "a"}, []string{"b", "c"}))
 		w.synced()
-		if d := w.mustApply(w.entries, shape([]string{"a", "metadata.managedFields", "a"}, []string{"c", "b"})); d != (manager.Difference{Unchanged: 1}) {
+		if d := w.mustApply(w.entries, shape([]string{"a", "metadata.managedFields", "a"}, []string{"c", "b"})); d != (streams.Difference{Unchanged: 1}) {
 			t.Errorf("got %+v", d)
 		}
 		w.stop()

@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -133,9 +133,9 @@ func TestIgnoredChangesAddUp(t *testing.T) {
 // A filter decides about a deletion that nobody watched by what it made of the
 // object before, whatever the lines hide of it.
 func TestFilterOfGone(t *testing.T) {
-	for name, set := range map[string]func(*manager.Options){
+	for name, set := range map[string]func(*streams.Options){
 		"redacted": redacting("configmaps", "data.phase"),
-		"dropped":  func(o *manager.Options) { o.DropFields = []string{"data.phase"} },
+		"dropped":  func(o *streams.Options) { o.DropFields = []string{"data.phase"} },
 	} {
 		for _, initial := range []string{config.Snapshot, config.Skip} {
 			for _, changes := range []bool{false, true} {

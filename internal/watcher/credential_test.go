@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
 
@@ -113,7 +113,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	for name, load := range rotations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			watched(t, manager.Options{}, load(t), func(d *daemon) {
+			watched(t, streams.Options{}, load(t), func(d *daemon) {
 				d.put("a")
 				d.told(2)
 				n, lines := len(d.srv.Requests()), len(d.lines())
@@ -158,7 +158,7 @@ func TestClientCertificateIsReplaced(t *testing.T) {
 					fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, srv.URL(), encoded(srv.Config().CAData)),
 					user(dir, certificate, key))
 			}
-			watched(t, manager.Options{}, withFiles(issue)(t), func(d *daemon) {
+			watched(t, streams.Options{}, withFiles(issue)(t), func(d *daemon) {
 				d.put("a")
 				n := len(d.srv.Requests())
 				issue(t, d.srv, d.dir)
@@ -181,7 +181,7 @@ func TestAuthorityIsReplaced(t *testing.T) {
 	for name, load := range rotations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			watched(t, manager.Options{}, load(t), func(d *daemon) {
+			watched(t, streams.Options{}, load(t), func(d *daemon) {
 				d.put("a")
 				d.told(2)
 				d.srv.SetAuthority()
@@ -208,7 +208,7 @@ func TestAuthorityIsReplaced(t *testing.T) {
 func TestCredentialsOfAnotherCluster(t *testing.T) {
 	noLeaks(t)
 	write := accesses["in the kubeconfig"]
-	watched(t, manager.Options{}, withFiles(write)(t), func(d *daemon) {
+	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
 		other := kubefake.New(kubefake.Options{})
 		defer other.Close()
 		if _, err := other.Create(configMaps, map[string]any{"metadata": map[string]any{"name": "theirs", "namespace": "default"}}); err != nil {
@@ -252,7 +252,7 @@ func TestAddressIsReplaced(t *testing.T) {
 		kubeconfig(t, filepath.Join(dir, "kubeconfig"),
 			fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, host, encoded(c.CAData)), fmt.Sprintf(`"token": %q`, c.BearerToken))
 	}
-	watched(t, manager.Options{}, withFiles(func(t *testing.T, srv *kubefake.Server, dir string) {
+	watched(t, streams.Options{}, withFiles(func(t *testing.T, srv *kubefake.Server, dir string) {
 		p = newProxy(t, strings.TrimPrefix(srv.URL(), "https://"))
 		at(t, "https://"+p.address(), srv, dir)
 	})(t), func(d *daemon) {

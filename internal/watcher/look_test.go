@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 )
 
 // A token is replaced, and the daemon told to look before the old one is revoked:
@@ -22,7 +22,7 @@ import (
 func TestLookBeforeATokenIsRevoked(t *testing.T) {
 	const file = "kubeconfig"
 	write := accesses["in the kubeconfig"]
-	watched(t, manager.Options{}, withFiles(write)(t), func(d *daemon) {
+	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
 		d.put("a")
 		d.told(2)
 		n := len(d.srv.Requests())
@@ -50,7 +50,7 @@ func TestLookBeforeATokenIsRevoked(t *testing.T) {
 // A token in a file of its own is looked at as well, before client-go reads it again.
 func TestLookTakesTokenFiles(t *testing.T) {
 	write := accesses["in files"]
-	watched(t, manager.Options{}, withFiles(write)(t), func(d *daemon) {
+	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
 		n := len(d.srv.Requests())
 		d.access.Look(t.Context())
 		if got := len(d.srv.Requests()) - n; got != 0 {
@@ -120,7 +120,7 @@ func TestProxyIsReplaced(t *testing.T) {
 			return c, nil
 		}
 	}
-	watched(t, manager.Options{}, load, func(d *daemon) {
+	watched(t, streams.Options{}, load, func(d *daemon) {
 		server, err := url.Parse(d.srv.URL())
 		must(t, err)
 		address, opened, end := tunnel(t, server.Host)
@@ -154,7 +154,7 @@ func TestProxyIsReplaced(t *testing.T) {
 // same cluster.
 func TestPrepareAnotherWay(t *testing.T) {
 	write := accesses["in the kubeconfig"]
-	watched(t, manager.Options{}, withFiles(write)(t), func(d *daemon) {
+	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
 		other := kubefake.New(kubefake.Options{})
 		defer other.Close()
 		elsewhere, moved := t.TempDir(), t.TempDir()

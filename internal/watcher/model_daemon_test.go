@@ -11,7 +11,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/test/faultdisk"
 )
 
@@ -166,7 +166,7 @@ func (m *model) reapply(r *rand.Rand) string {
 		some = append(some, some[0])
 	}
 	m.starts = append(m.starts, time.Now()) // of those that are changed, which ask as they do at a start
-	d, err := m.apply(some, func(o *manager.Options) { o.Cluster = cluster })
+	d, err := m.apply(some, func(o *streams.Options) { o.Cluster = cluster })
 	if err == nil && faulty {
 		// The server does not have the resource now, and so there is no fault yet.
 		some = some[:len(some)-1]

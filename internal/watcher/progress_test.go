@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
 
@@ -245,7 +245,7 @@ func TestHalfOpenConnection(t *testing.T) {
 				t.Setenv(key, value)
 			}
 			var p *proxy
-			watched(t, manager.Options{Silence: c.silence}, func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
+			watched(t, streams.Options{Silence: c.silence}, func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
 				p = newProxy(t, strings.TrimPrefix(srv.URL(), "https://"))
 				return func() (*rest.Config, error) {
 					config := srv.Config()

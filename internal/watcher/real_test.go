@@ -22,9 +22,9 @@ import (
 	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/kube/kubefake"
 	resources "kubejournal/internal/record/discovery"
-	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -39,7 +39,7 @@ type daemon struct {
 	srv     *kubefake.Server
 	dir     string
 	access  *kubeclient.Access
-	manager *manager.Manager
+	manager *streams.Manager
 	log     syncBuffer
 	writes  []invariant.Write
 	serial  int
@@ -55,7 +55,7 @@ func noLeaks(t *testing.T) {
 
 // watched starts a server and a daemon that finds it by load, and runs test on
 // them. The caller looks for leaks.
-func watched(t *testing.T, o manager.Options, load func(*kubefake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
+func watched(t *testing.T, o streams.Options, load func(*kubefake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
 	t.Helper()
 	d := &daemon{t: t, srv: kubefake.New(kubefake.Options{}), dir: t.TempDir()}
 	defer d.srv.Close()
@@ -91,7 +91,7 @@ func watched(t *testing.T, o manager.Options, load func(*kubefake.Server, string
 	m := metrics.New("", "")
 	rec := recorder.New(file, store, recorder.Config{Interval: 50 * time.Millisecond, NoSync: true, Metrics: m, Log: log})
 	o.Resources = entries("configmaps")
-	d.manager = manager.New(client, resolver, store, rec, o, m, log)
+	d.manager = streams.New(client, resolver, store, rec, o, m, log)
 	ctx, stop := context.WithCancel(t.Context())
 	managed, written := make(chan error, 1), make(chan error, 1)
 	go func() { written <- rec.Run(context.WithoutCancel(ctx)) }()

@@ -8,7 +8,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
 
@@ -97,10 +97,10 @@ func TestApplyBesideAWildcard(t *testing.T) {
 		w.start()
 		w.await("all watch", w.watching)
 		n, all := len(w.srv.Requests()), len(w.streams())
-		if d := w.mustApply(everything("secrets"), nil); d != (manager.Difference{Removed: 1, Unchanged: all - 1}) {
+		if d := w.mustApply(everything("secrets"), nil); d != (streams.Difference{Removed: 1, Unchanged: all - 1}) {
 			t.Errorf("one is excluded: %+v", d)
 		}
-		if d := w.mustApply(append(everything("secrets"), entry("pods")), nil); d != (manager.Difference{Unchanged: all - 1}) {
+		if d := w.mustApply(append(everything("secrets"), entry("pods")), nil); d != (streams.Difference{Unchanged: all - 1}) {
 			t.Errorf("one has an entry of its own: %+v", d)
 		}
 		if got := w.askedFor(n); len(got) > 0 {
@@ -108,10 +108,10 @@ func TestApplyBesideAWildcard(t *testing.T) {
 		}
 		own := entry("pods")
 		own.Types = []string{"DELETED"}
-		if d := w.mustApply(append(everything("secrets"), own), nil); d != (manager.Difference{Changed: 1, Unchanged: all - 2}) {
+		if d := w.mustApply(append(everything("secrets"), own), nil); d != (streams.Difference{Changed: 1, Unchanged: all - 2}) {
 			t.Errorf("its entry says something else: %+v", d)
 		}
-		if d := w.mustApply(everything(), nil); d != (manager.Difference{Added: 1, Changed: 1, Unchanged: all - 2}) {
+		if d := w.mustApply(everything(), nil); d != (streams.Difference{Added: 1, Changed: 1, Unchanged: all - 2}) {
 			t.Errorf("as before: %+v", d)
 		}
 		w.await("all watch", w.watching)
@@ -132,7 +132,7 @@ func TestEntryTakesOverFromWildcard(t *testing.T) {
 		n := len(w.streams())
 		web := entry("secrets")
 		web.Namespaces = []string{"web"}
-		if d := w.mustApply(append(everything(), web), nil); d != (manager.Difference{Added: 1, Removed: 1, Unchanged: n - 1}) {
+		if d := w.mustApply(append(everything(), web), nil); d != (streams.Difference{Added: 1, Removed: 1, Unchanged: n - 1}) {
 			t.Errorf("got %+v of %d", d, n)
 		}
 		w.await("all watch", w.watching)
@@ -140,7 +140,7 @@ func TestEntryTakesOverFromWildcard(t *testing.T) {
 		if slices.Contains(got, "secrets") || !slices.Contains(got, "secrets?namespace=web") {
 			t.Errorf("streams: %q", got)
 		}
-		if d := w.mustApply(everything(), nil); d != (manager.Difference{Added: 1, Removed: 1, Unchanged: n - 1}) {
+		if d := w.mustApply(everything(), nil); d != (streams.Difference{Added: 1, Removed: 1, Unchanged: n - 1}) {
 			t.Errorf("back: got %+v of %d", d, n)
 		}
 		w.await("all watch", w.watching)

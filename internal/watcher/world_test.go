@@ -32,9 +32,9 @@ import (
 	"kubejournal/internal/kube/kubefake"
 	process "kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -62,7 +62,7 @@ type harness struct {
 	srv     *kubefake.Server
 	dir     string
 	entries []config.Resource
-	options manager.Options // Resources is set at each start
+	options streams.Options // Resources is set at each start
 	output  journal.Options
 	atStart *injection   // what the disk does to the next start
 	plain   bool         // the daemon has the real disk, which does nothing to it
@@ -93,7 +93,7 @@ type harness struct {
 // instance is one run of the daemon.
 type instance struct {
 	gate    *gate
-	manager *manager.Manager
+	manager *streams.Manager
 	metrics *metrics.Metrics
 	http    http.Handler // what it answers where it listens
 
@@ -120,7 +120,7 @@ func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *harn
 	}
 	o.ClusterUID = clusterUID
 	w := &harness{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
-	w.options = manager.Options{ClusterUID: clusterUID, RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
+	w.options = streams.Options{ClusterUID: clusterUID, RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
 	return w
 }
 
@@ -184,7 +184,7 @@ func (w *harness) tryStart() error {
 			l.gate.file, l.gate.store = out.(*journal.File), store.(*checkpoint.Store)
 			return l.gate, l.gate
 		},
-		Assembled: func(c *kubeclient.Client, manager *manager.Manager, m *metrics.Metrics) {
+		Assembled: func(c *kubeclient.Client, manager *streams.Manager, m *metrics.Metrics) {
 			l.manager, l.metrics = manager, m
 			if w.maxObject > 0 {
 				c.MaxObject = w.maxObject
@@ -312,7 +312,7 @@ func (w *harness) synced() {
 
 func (w *harness) watching() bool {
 	all := w.life.manager.Streams()
-	return len(all) > 0 && !slices.ContainsFunc(all, func(s manager.StreamStatus) bool { return s.State != watcher.Watching })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(s streams.StreamStatus) bool { return s.State != watcher.Watching })
 }
 
 // state is that of one stream.

@@ -28,10 +28,10 @@ import (
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/leader"
-	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/ops"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/streams"
 )
 
 // stopTimeout is how long a stop may take to write and commit what is left, so that the process is gone within 5 s.
@@ -58,10 +58,10 @@ type Options struct {
 	Changed <-chan struct{}                               // the config file or the kubeconfig may have changed
 	// WrapRecording wraps what the recorder writes to.
 	WrapRecording func(recorder.Output, recorder.Checkpoint) (recorder.Output, recorder.Checkpoint)
-	// PulseEvery is as in manager.Manager.Pulse; default manager.PulseEvery.
+	// PulseEvery is as in streams.Manager.Pulse; default streams.PulseEvery.
 	PulseEvery time.Duration
 	// Assembled is called with what runs, before it does.
-	Assembled func(*kubeclient.Client, *manager.Manager, *metrics.Metrics)
+	Assembled func(*kubeclient.Client, *streams.Manager, *metrics.Metrics)
 }
 
 // Daemon is one run of kubejournal: a field for each part that runs, in the order in which the start makes them.
@@ -84,7 +84,7 @@ type Daemon struct {
 	clean      bool               // everything is written and committed
 	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
-	manager    *manager.Manager
+	manager    *streams.Manager
 	reload     *reloader
 
 	server  *ops.Server    // answers with site; nil: nowhere. The start owns it, then the reloader, then close
@@ -109,7 +109,7 @@ func New(cfg *config.Config, o Options) *Daemon {
 	d.startup.setText("opening the output and the checkpoint")
 	d.site = ops.NewSite(d.metrics.Registry,
 		[]ops.Check{{Name: "startup", Err: d.startup.err}},
-		func() []manager.StreamStatus { return nil },
+		func() []streams.StreamStatus { return nil },
 		func() ops.About { return d.about })
 	return d
 }
@@ -168,7 +168,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		pulses, stopPulses := context.WithCancel(streams)
 		var pulsing sync.WaitGroup
 		if d.coverage != nil {
-			pulsing.Go(func() { d.manager.Pulse(pulses, cmp.Or(d.PulseEvery, manager.PulseEvery)) })
+			pulsing.Go(func() { d.manager.Pulse(pulses, cmp.Or(d.PulseEvery, streams.PulseEvery)) })
 		}
 		err := d.manager.Run(streams)
 		stopPulses()
@@ -227,7 +227,7 @@ func (d *Daemon) assemble(context.Context) error {
 	if err := d.joinElection(); err != nil {
 		return err
 	}
-	d.manager = manager.New(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
+	d.manager = streams.New(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
 	faults := append(unknownArguments(d.cfg, d.resolver), asFaults(d.manager.CheckOptions(d.streamOptions(d.cfg)))...)
 	if len(faults) > 0 {
 		return faults
@@ -303,12 +303,12 @@ func (d *Daemon) outputError() error {
 }
 
 // streamOptions is the part of a config that concerns streams.
-func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
+func (d *Daemon) streamOptions(cfg *config.Config) streams.Options {
 	longest := cfg.Output.MaxLineBytes
 	if cfg.LeaderElection.LeaseName != "" && longest > 0 {
 		longest -= int64(event.LongestTerm) // which comes when a line is numbered
 	}
-	return manager.Options{
+	return streams.Options{
 		Cluster: cfg.Cluster, ClusterUID: d.clusterUID, Resources: cfg.Resources,
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
 		MaxLineBytes: longest,

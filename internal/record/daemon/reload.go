@@ -19,8 +19,8 @@ import (
 	"kubejournal/internal/host/filewatch"
 	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/access"
-	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/ops"
+	"kubejournal/internal/record/streams"
 )
 
 // emptyPause is how long a reload waits for a config file that is empty or missing: some tools write one in two steps.
@@ -95,7 +95,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	if err == nil && !asked && fault == "" && next.Hash() == r.inEffect.Load().Hash() {
 		return // it is as it was at the start
 	}
-	var diff manager.Difference
+	var diff streams.Difference
 	if err == nil {
 		diff, err = r.apply(ctx, next)
 	}
@@ -122,7 +122,7 @@ func (r *reloader) read(ctx context.Context) ([]byte, error) {
 }
 
 // apply brings next into effect. On an error, which has one line per fault, nothing has changed.
-func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager.Difference, err error) {
+func (r *reloader) apply(ctx context.Context, next *config.Config) (diff streams.Difference, err error) {
 	d, now := r.d, r.inEffect.Load()
 	faults := FixedKeys(now, next)
 	useAccess := func() {}
@@ -219,7 +219,7 @@ func (r *reloader) failed(faults []string) {
 }
 
 // succeeded logs and shows that next is in effect.
-func (r *reloader) succeeded(next *config.Config, diff manager.Difference) {
+func (r *reloader) succeeded(next *config.Config, diff streams.Difference) {
 	r.d.metrics.ReloadOK.Set(1)
 	r.d.metrics.ReloadTime.SetToCurrentTime()
 	r.d.metrics.SetConfig(next.Hash())

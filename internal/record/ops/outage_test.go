@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
 
@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // inOutage is a daemon in the middle of an outage of the API server, 14 s or 74 s long: what it says, its readiness, and
 // streams that wait for the server, one that fails by itself, and one that waits for its CRD.
-func inOutage(lasts time.Duration) (About, []Check, []manager.StreamStatus) {
+func inOutage(lasts time.Duration) (About, []Check, []streams.StreamStatus) {
 	now := time.Now()
 	o := outage.Outage{Since: now.Add(-lasts), Streams: 3, Of: 5, Attempts: 12, Reason: "ConnectionRefused", Error: "dial tcp 10.96.0.1:443: connect: connection refused"}
 	about := About{
@@ -47,14 +47,14 @@ func inOutage(lasts time.Duration) (About, []Check, []manager.StreamStatus) {
 		{Name: ServerCheck, Err: ready, Note: func() string { return o.Text(now) }},
 		{Name: "streams", Err: func() error { return nil }},
 	}
-	var streams []manager.StreamStatus
+	var streams []streams.StreamStatus
 	for _, name := range []string{"deployments.apps", "pods", "secrets"} {
 		s := status(name, watcher.Retrying, reason("ConnectionRefused"), failing(lasts))
 		s.Since, s.LastProgress, s.Unreachable = now.Add(-lasts), now.Add(-lasts), true
 		streams = append(streams, s)
 	}
 	bad := status("services", watcher.Retrying, reason("Unauthorized"), failing(5*time.Minute))
-	crd := manager.StreamStatus{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: watcher.ReasonNotFound, Since: now.Add(-time.Hour)}}
+	crd := streams.StreamStatus{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: watcher.ReasonNotFound, Since: now.Add(-time.Hour)}}
 	return about, checks, append(streams, bad, crd)
 }
 

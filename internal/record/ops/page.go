@@ -16,7 +16,7 @@ import (
 	"unicode"
 
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
 
@@ -89,7 +89,7 @@ type page struct {
 
 // row is one stream.
 type row struct {
-	manager.StreamStatus
+	streams.StreamStatus
 	key             string // its name as it is
 	Resource, Scope string // the two parts of its name
 	Level           level
@@ -141,7 +141,7 @@ func (s *Site) look(now time.Time) page {
 }
 
 // addStreams adds a row for each stream and sums them up. It returns how many need attention.
-func (p *page) addStreams(all []manager.StreamStatus) (attend int) {
+func (p *page) addStreams(all []streams.StreamStatus) (attend int) {
 	moving, troubles := 0, make(map[string]int)
 	for _, status := range all {
 		r := newRow(status, p.Now)
@@ -241,7 +241,7 @@ var meanings = map[string]string{
 	"ObjectUnreadable": "the server cannot list some of its objects",
 }
 
-func newRow(s manager.StreamStatus, now time.Time) row {
+func newRow(s streams.StreamStatus, now time.Time) row {
 	r := row{key: s.Name}
 	s.Name, s.Reason = printable(s.Name), printable(s.Reason)
 	r.StreamStatus = s

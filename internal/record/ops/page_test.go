@@ -17,16 +17,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
 
 // shown is the page about what is given.
 func shown(t *testing.T, about About, checks []Check, streams ...manager.StreamStatus) (text string, header http.Header) {
 	t.Helper()
-	site := NewSite(metrics.New("", "").Registry, checks, func() []manager.StreamStatus { return streams }, func() About { return about })
+	site := NewSite(metrics.New("", "").Registry, checks, func() []streams.StreamStatus { return streams }, func() About { return about })
 	w := httptest.NewRecorder()
 	site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	if w.Code != http.StatusOK {
@@ -35,9 +35,9 @@ func shown(t *testing.T, about About, checks []Check, streams ...manager.StreamS
 	return w.Body.String(), w.Header()
 }
 
-func status(name string, state watcher.State, change ...func(*watcher.Status)) manager.StreamStatus {
+func status(name string, state watcher.State, change ...func(*watcher.Status)) streams.StreamStatus {
 	now := time.Now()
-	s := manager.StreamStatus{Name: name, Status: watcher.Status{State: state, Since: now, Position: "7", Synced: true, LastProgress: now}}
+	s := streams.StreamStatus{Name: name, Status: watcher.Status{State: state, Since: now, Position: "7", Synced: true, LastProgress: now}}
 	for _, c := range change {
 		c(&s.Status)
 	}
@@ -69,19 +69,19 @@ func TestPageOrder(t *testing.T) {
 	silent := func(s *watcher.Status) { s.LastProgress = time.Now().Add(-time.Hour) }
 	watching := status("a", watcher.Watching)
 	for _, c := range []struct {
-		streams  []manager.StreamStatus
+		streams  []streams.StreamStatus
 		headline string
 		order    string
 	}{
 		{nil, "No stream yet", ""},
-		{[]manager.StreamStatus{watching}, "The one stream watches", "fine a"},
-		{[]manager.StreamStatus{watching, status("b", watcher.Watching, lastGap(2*time.Hour), failing(time.Hour))}, "All 2 streams watch", "fine a, fine b"},
-		{[]manager.StreamStatus{watching, status("b", watcher.Listing)}, "1 of 2 streams does not watch yet", "busy b, fine a"},
-		{[]manager.StreamStatus{
+		{[]streams.StreamStatus{watching}, "The one stream watches", "fine a"},
+		{[]streams.StreamStatus{watching, status("b", watcher.Watching, lastGap(2*time.Hour), failing(time.Hour))}, "All 2 streams watch", "fine a, fine b"},
+		{[]streams.StreamStatus{watching, status("b", watcher.Listing)}, "1 of 2 streams does not watch yet", "busy b, fine a"},
+		{[]streams.StreamStatus{
 			watching, status("b", watcher.Starting), status("c", watcher.Watching, lastGap(59*time.Minute)), status("d", watcher.Pending),
 			status("e", watcher.Retrying), status("f", watcher.Watching, silent), status("g", watcher.Listing, failing(time.Second)),
 		}, "5 of 7 streams need attention", "bad d, bad e, bad f, bad g, note c, busy b, fine a"},
-		{[]manager.StreamStatus{status("a", watcher.Pending)}, "1 of 1 stream needs attention", "bad a"},
+		{[]streams.StreamStatus{status("a", watcher.Pending)}, "1 of 1 stream needs attention", "bad a"},
 	} {
 		text, _ := shown(t, About{}, nil, c.streams...)
 		var order []string
@@ -205,7 +205,7 @@ func TestPageHeaders(t *testing.T) {
 
 // Nothing else is a page, and nothing can be sent to one.
 func TestPageRoutes(t *testing.T) {
-	site := NewSite(metrics.New("", "").Registry, nil, func() []manager.StreamStatus { return nil }, func() About { return About{} })
+	site := NewSite(metrics.New("", "").Registry, nil, func() []streams.StreamStatus { return nil }, func() About { return About{} })
 	for _, c := range []struct {
 		method, path string
 		code         int
@@ -347,7 +347,7 @@ func TestPageSize(t *testing.T) {
 // However many streams there are, the page is bounded, says what it leaves out, and
 // leaves out what needs no attention.
 func TestPageBound(t *testing.T) {
-	var streams []manager.StreamStatus
+	var streams []streams.StreamStatus
 	for i := range 3 * maxRows {
 		streams = append(streams, status(fmt.Sprintf("widgets%d.example.com", i), watcher.Watching))
 	}

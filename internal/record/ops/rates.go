@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 )
 
 // The recent past is known in steps, for ten minutes, in half a kilobyte for each stream.
@@ -20,7 +20,7 @@ const (
 // rates knows how many lines each stream has written in each of the last steps. The streams count by themselves; here
 // their counters are read once a step.
 type rates struct {
-	streams func() []manager.StreamStatus
+	streams func() []streams.StreamStatus
 
 	mu  sync.Mutex
 	of  map[string]*past // by stream; guarded by mu

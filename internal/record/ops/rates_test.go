@@ -9,17 +9,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
 
 // counters are streams that do nothing but count, by name.
 type counters map[string]uint64
 
-func (c counters) streams() (all []manager.StreamStatus) {
+func (c counters) streams() (all []streams.StreamStatus) {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		all = append(all, manager.StreamStatus{Name: name, Status: watcher.Status{State: watcher.Watching, Lines: c[name]}})
+		all = append(all, streams.StreamStatus{Name: name, Status: watcher.Status{State: watcher.Watching, Lines: c[name]}})
 	}
 	return all
 }
@@ -90,8 +90,8 @@ func TestRate(t *testing.T) {
 func TestSampleAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines atomic.Uint64
-		streams := func() []manager.StreamStatus {
-			return []manager.StreamStatus{{Name: "pods", Status: watcher.Status{Lines: lines.Load()}}}
+		streams := func() []streams.StreamStatus {
+			return []streams.StreamStatus{{Name: "pods", Status: watcher.Status{Lines: lines.Load()}}}
 		}
 		site := NewSite(metrics.New("", "").Registry, nil, streams, func() About { return About{} })
 		if all, of := site.rates.read(); all != nil || len(of) > 0 {

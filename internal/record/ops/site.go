@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kubejournal/internal/host/terminal"
-	"kubejournal/internal/record/manager"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/streams"
 )
 
 // ServerCheck is the name of the check that fails in an outage of the API server.
@@ -87,14 +87,14 @@ type Site struct {
 // view is what a site answers from.
 type view struct {
 	checks  []Check
-	streams func() []manager.StreamStatus
+	streams func() []streams.StreamStatus
 	about   func() About
 }
 
 // NewSite returns the site of a daemon. It knows no rates before Sample.
-func NewSite(registry *prometheus.Registry, checks []Check, streams func() []manager.StreamStatus, about func() About) *Site {
+func NewSite(registry *prometheus.Registry, checks []Check, streams func() []streams.StreamStatus, about func() About) *Site {
 	s := &Site{}
-	s.rates.streams = func() []manager.StreamStatus { return s.view.Load().streams() }
+	s.rates.streams = func() []streams.StreamStatus { return s.view.Load().streams() }
 	s.Show(checks, streams, about)
 	rendering := make(turns, maxRendering)
 	s.mux.Handle("GET /{$}", rendering.wrap(http.HandlerFunc(s.page)))
@@ -107,7 +107,7 @@ func NewSite(registry *prometheus.Registry, checks []Check, streams func() []man
 }
 
 // Show makes the site answer from something else: from what runs, once a start is over.
-func (s *Site) Show(checks []Check, streams func() []manager.StreamStatus, about func() About) {
+func (s *Site) Show(checks []Check, streams func() []streams.StreamStatus, about func() About) {
 	s.view.Store(&view{checks, streams, about})
 }
 

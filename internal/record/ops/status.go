@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"kubejournal/internal/record/manager"
+	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
 
@@ -77,7 +77,7 @@ type Stream struct {
 
 // AwaitsCRD reports whether the stream is pending until somebody creates its CustomResourceDefinition.
 func (s *Stream) AwaitsCRD() bool {
-	return manager.AwaitsCRD(s.Stream, s.State, s.Reason)
+	return streams.AwaitsCRD(s.Stream, s.State, s.Reason)
 }
 
 func (s *Site) statusNow() Status {

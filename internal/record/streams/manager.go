@@ -1,4 +1,4 @@
-// Package manager runs the streams of a config, and keeps track of what cannot run.
+// Package streams runs the streams of a config, and keeps track of what cannot run.
 //
 // The goroutine of Run owns which streams run. Apply hands it other options; it compares what each stream is to be
 // (watcher.Spec) with what it is, and replaces those that differ, once all options are validated. The new stream takes the
@@ -7,7 +7,7 @@
 // What the server serves changes by itself. That stops no stream: the watch of a resource that goes away brings its objects'
 // deletions and ends with a 404, and then the stream is dropped or pending. While something is pending because the server
 // does not have it, or an entry has a wildcard, CustomResourceDefinitions are watched to ask again in time.
-package manager
+package streams
 
 import (
 	"context"
