@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/host/logging"
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/daemon"
-	"kubejournal/internal/record/ops"
+	"kubejournal/internal/record/status"
 )
 
 // formatEnv is the variable behind --format.
@@ -77,7 +77,7 @@ anything else.`,
 
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if f.profile != "" {
-		if err := ops.CheckProfile(f.profile); err != nil {
+		if err := status.CheckProfile(f.profile); err != nil {
 			return &usageError{cmd, fmt.Errorf("--pprof: %w", err)}
 		}
 	}
@@ -107,7 +107,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
 	logging.RouteKubernetes(log)
 	if f.profile != "" {
-		server, err := ops.Listen(f.profile, ops.ProfileHandler())
+		server, err := status.Listen(f.profile, status.ProfileHandler())
 		if err != nil {
 			return fmt.Errorf("--pprof: %w", err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/terminal"
-	"kubejournal/internal/record/ops"
+	"kubejournal/internal/record/status"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -55,14 +55,14 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 				return err
 			}
 			if output == "json" {
-				streams, err := ops.Fetch(cmd.Context(), at, "/streams")
+				streams, err := status.Fetch(cmd.Context(), at, "/streams")
 				if err != nil {
 					return err
 				}
 				_, err = terminal.Raw(cmd.OutOrStdout()).Write(streams)
 				return err
 			}
-			status, err := ops.FetchStatus(cmd.Context(), at)
+			status, err := status.FetchStatus(cmd.Context(), at)
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func statusAddress(cmd *cobra.Command, address, configFlag string) (string, erro
 }
 
 // writeStatus shows the daemon, then its streams as a table.
-func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) error {
+func writeStatus(w io.Writer, address string, s *status.Status, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) {
 		for i, c := range cells {
@@ -122,7 +122,7 @@ func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) erro
 	row("address", address)
 	row("version", s.Version)
 	if !s.Started.IsZero() {
-		row("up", ops.Age(now, s.Started))
+		row("up", status.Age(now, s.Started))
 	}
 	ready := "yes"
 	if !s.Ready {
@@ -159,13 +159,13 @@ func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) erro
 }
 
 // stateText is a stream's state with its reason, unless that is said above.
-func stateText(s *ops.Stream) string {
+func stateText(s *status.Stream) string {
 	if s.Unreachable || s.Reason == "" {
 		return s.State
 	}
 	why := s.Reason
 	if s.AwaitsCRD() {
-		why = ops.AwaitsCRD
+		why = status.AwaitsCRD
 	}
 	if s.DidYouMean != "" {
 		why += ", did you mean " + s.DidYouMean + "?"
@@ -182,10 +182,10 @@ func pathText(path, other string) string {
 }
 
 // journalText says how far the journal reaches.
-func journalText(j *ops.Journal, now time.Time) string {
+func journalText(j *status.Journal, now time.Time) string {
 	text := fmt.Sprintf("up to seq %d", j.Seq)
 	if !j.Oldest.IsZero() {
-		text += fmt.Sprintf(", back to %s (%s)", j.Oldest.UTC().Format(time.RFC3339), ops.Age(now, j.Oldest))
+		text += fmt.Sprintf(", back to %s (%s)", j.Oldest.UTC().Format(time.RFC3339), status.Age(now, j.Oldest))
 	}
 	if j.Segments > 1 {
 		text += fmt.Sprintf(", %d files", j.Segments)
@@ -194,11 +194,11 @@ func journalText(j *ops.Journal, now time.Time) string {
 }
 
 // freeText is the free space as the end of a list, "" where it is not known.
-func freeText(s ops.Space) string {
+func freeText(s status.Space) string {
 	if s.Size == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %s of %s free", ops.Bytes(s.Free), ops.Bytes(s.Size))
+	return fmt.Sprintf(", %s of %s free", status.Bytes(s.Free), status.Bytes(s.Size))
 }
 
 // ago is how long ago something was, or - where it never was.
@@ -206,7 +206,7 @@ func ago(now, at time.Time) string {
 	if at.IsZero() {
 		return "-"
 	}
-	return ops.Age(now, at) + " ago"
+	return status.Age(now, at) + " ago"
 }
 
 // printable keeps what others have sent from acting on the terminal, or on the table.

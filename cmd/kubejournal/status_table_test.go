@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/record/ops"
+	"kubejournal/internal/record/status"
 )
 
 // inOutage is what /status says in the middle of an outage, with a stream that fails by itself and one that waits for its CRD.
@@ -52,7 +52,7 @@ const onStdout = `{
 func TestStatusTable(t *testing.T) {
 	now := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 	for name, body := range map[string]string{"outage": inOutage, "older": ofOlder, "stdout": onStdout} {
-		s := new(ops.Status)
+		s := new(status.Status)
 		if err := json.Unmarshal([]byte(body), s); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/kube/kubefake"
-	"kubejournal/internal/record/ops"
+	"kubejournal/internal/record/status"
 	"kubejournal/internal/watcher"
 )
 
@@ -22,7 +22,7 @@ func (w *harness) ask(path string) (code int, body string) {
 }
 
 // status is what /status says.
-func (w *harness) status() (s ops.Status) {
+func (w *harness) status() (s status.Status) {
 	w.t.Helper()
 	_, body := w.ask("/status")
 	must(w.t, json.Unmarshal([]byte(body), &s))

@@ -29,8 +29,8 @@ import (
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/leader"
 	"kubejournal/internal/record/metrics"
-	"kubejournal/internal/record/ops"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/status"
 	"kubejournal/internal/record/streams"
 )
 
@@ -68,10 +68,10 @@ type Options struct {
 type Daemon struct {
 	Options
 	cfg        *config.Config // at the start
-	about      ops.About      // as of the start
+	about      status.About   // as of the start
 	metrics    *metrics.Metrics
 	startup    startup
-	site       *ops.Site
+	site       *status.Site
 	output     recorder.Output
 	store      *checkpoint.Store
 	access     *kubeclient.Access
@@ -87,7 +87,7 @@ type Daemon struct {
 	manager    *streams.Manager
 	reload     *reloader
 
-	server  *ops.Server    // answers with site; nil: nowhere. The start owns it, then the reloader, then close
+	server  *status.Server // answers with site; nil: nowhere. The start owns it, then the reloader, then close
 	closers []func() error // of what was opened, in that order
 }
 
@@ -99,7 +99,7 @@ func New(cfg *config.Config, o Options) *Daemon {
 	if info, err := os.Stat(o.ConfigPath); err == nil && !info.Mode().IsRegular() {
 		o.ConfigPath = "" // a pipe, whose content is read
 	}
-	d := &Daemon{Options: o, cfg: cfg, metrics: metrics.New(o.Version, o.Commit), about: ops.About{
+	d := &Daemon{Options: o, cfg: cfg, metrics: metrics.New(o.Version, o.Commit), about: status.About{
 		Version: o.Version, Commit: o.Commit, Started: time.Now(), Cluster: cfg.Cluster,
 		Config: absolute(o.ConfigPath), Output: absolute(cfg.Output.Path), Checkpoint: absolute(cfg.Checkpoint.Path),
 	}}
@@ -107,10 +107,10 @@ func New(cfg *config.Config, o Options) *Daemon {
 	d.metrics.ReloadTime.SetToCurrentTime()
 	d.metrics.SetConfig(cfg.Hash())
 	d.startup.setText("opening the output and the checkpoint")
-	d.site = ops.NewSite(d.metrics.Registry,
-		[]ops.Check{{Name: "startup", Err: d.startup.err}},
+	d.site = status.NewSite(d.metrics.Registry,
+		[]status.Check{{Name: "startup", Err: d.startup.err}},
 		func() []streams.StreamStatus { return nil },
-		func() ops.About { return d.about })
+		func() status.About { return d.about })
 	return d
 }
 
@@ -241,23 +241,23 @@ func (d *Daemon) assemble(context.Context) error {
 	})
 	d.reload = &reloader{d: d}
 	d.reload.inEffect.Store(d.cfg)
-	d.reload.last.Store(new(ops.Reload))
-	checks := []ops.Check{
+	d.reload.last.Store(new(status.Reload))
+	checks := []status.Check{
 		{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
 		{Name: "output", Err: d.outputError},
 		{Name: "checkpoint", Err: d.rec.CheckpointError},
-		{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string {
+		{Name: status.ServerCheck, Err: d.manager.Reachable, Note: func() string {
 			return d.manager.Outage().Text(time.Now())
 		}},
 		{Name: "streams", Err: d.streamsReady, Note: d.manager.Stalled},
 	}
 	if d.elector != nil {
-		checks = append(checks, ops.Check{Name: "leaderElection", Err: d.elector.Err, Note: d.whoWrites})
+		checks = append(checks, status.Check{Name: "leaderElection", Err: d.elector.Err, Note: d.whoWrites})
 	}
 	d.site.Show(
 		checks,
 		d.manager.Streams,
-		func() ops.About {
+		func() status.About {
 			about := d.about
 			about.Cluster, about.Server = d.reload.inEffect.Load().Cluster, d.host()
 			about.Progress, about.Reload = d.rec.Progress(), *d.reload.last.Load()

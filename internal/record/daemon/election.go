@@ -16,7 +16,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/leader"
-	"kubejournal/internal/record/ops"
+	"kubejournal/internal/record/status"
 )
 
 // leases are what leaders hold.
@@ -109,12 +109,12 @@ func (d *Daemon) whoWrites() string {
 }
 
 // election is what the status says of it; nil where there is none.
-func (d *Daemon) election() *ops.Election {
+func (d *Daemon) election() *status.Election {
 	if d.elector == nil {
 		return nil
 	}
 	s := d.elector.Status()
-	return &ops.Election{
+	return &status.Election{
 		Lease: d.elector.Describe(), Identity: d.elector.Identity(), Leads: s.Leads, Holder: s.Holder, Term: s.Term,
 		Seen: s.Seen.Truncate(time.Second), HeldBytes: d.rec.Held(), LeftOut: s.LeftOut,
 	}

@@ -19,7 +19,7 @@ import (
 	"kubejournal/internal/host/filewatch"
 	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/access"
-	"kubejournal/internal/record/ops"
+	"kubejournal/internal/record/status"
 	"kubejournal/internal/record/streams"
 )
 
@@ -32,7 +32,7 @@ type reloader struct {
 	d        *Daemon
 	files    *filewatch.Watcher            // nil where a test signals changes
 	inEffect atomic.Pointer[config.Config] // set by run alone
-	last     atomic.Pointer[ops.Reload]    // what came of the last reload; set by run alone
+	last     atomic.Pointer[status.Reload] // what came of the last reload; set by run alone
 	seen     *string                       // what the file held at the last attempt, or why it could not be read; owned by run
 }
 
@@ -138,7 +138,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff streams
 				fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err)))
 		}
 	}
-	var server *ops.Server // nil listens nowhere
+	var server *status.Server // nil listens nowhere
 	if now.Listen != next.Listen {
 		if server, err = d.listenOn(next.Listen, now.Listen); err != nil {
 			faults = append(faults, next.At("listen", err.Error()))
@@ -215,7 +215,7 @@ func (r *reloader) failed(faults []string) {
 	for _, f := range faults {
 		r.d.Log.Error("config not reloaded, the running one stays", zap.String("fault", f))
 	}
-	r.last.Store(&ops.Reload{At: time.Now(), Fault: strings.Join(faults, "; ")})
+	r.last.Store(&status.Reload{At: time.Now(), Fault: strings.Join(faults, "; ")})
 }
 
 // succeeded logs and shows that next is in effect.
@@ -229,7 +229,7 @@ func (r *reloader) succeeded(next *config.Config, diff streams.Difference) {
 	r.d.Log.Info("config reloaded", zap.Int("streamsAdded", diff.Added), zap.Int("streamsRemoved", diff.Removed),
 		zap.Int("streamsChanged", diff.Changed), zap.Int("streamsUnchanged", diff.Unchanged))
 	r.d.Level.SetLevel(level)
-	r.last.Store(&ops.Reload{At: time.Now()})
+	r.last.Store(&status.Reload{At: time.Now()})
 }
 
 // note is the last reload in words; empty before the first. Safe for concurrent use.

@@ -31,8 +31,8 @@ import (
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
-	"kubejournal/internal/record/ops"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/status"
 )
 
 const (
@@ -176,11 +176,11 @@ func (d *Daemon) listen(context.Context) error {
 }
 
 // listenOn opens an address to answer on, while another one is held; nil is that of "", which is nowhere.
-func (d *Daemon) listenOn(address, held string) (*ops.Server, error) {
+func (d *Daemon) listenOn(address, held string) (*status.Server, error) {
 	if address == "" {
 		return nil, nil
 	}
-	server, err := ops.Listen(address, d.site)
+	server, err := status.Listen(address, d.site)
 	port := address[strings.LastIndexByte(address, ':')+1:]
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && strings.HasSuffix(held, ":"+port):
@@ -192,7 +192,7 @@ func (d *Daemon) listenOn(address, held string) (*ops.Server, error) {
 }
 
 // answerOn answers on server from now on, and no longer on the one before; nil is none.
-func (d *Daemon) answerOn(server *ops.Server) {
+func (d *Daemon) answerOn(server *status.Server) {
 	if d.server != nil {
 		_ = d.server.Close() // what it was answering does not matter any more
 	}

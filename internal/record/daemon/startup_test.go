@@ -24,7 +24,7 @@ import (
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/record/ops"
+	"kubejournal/internal/record/status"
 )
 
 // journalled runs a daemon on a server until it has written a SYNCED line, and
@@ -265,7 +265,7 @@ func TestAnswersWhileItRecovers(t *testing.T) {
 	if got := l.get("/"); !strings.Contains(got, "Not ready (startup). No stream yet") {
 		t.Errorf("the page says %q", got)
 	}
-	if status, err := ops.FetchStatus(t.Context(), l.address()); err != nil || status.Ready || status.Version != "v1.2.3" || len(status.Checks) != 1 ||
+	if status, err := status.FetchStatus(t.Context(), l.address()); err != nil || status.Ready || status.Version != "v1.2.3" || len(status.Checks) != 1 ||
 		!reads.MatchString(status.Checks[0].Text) || len(status.Streams) != 0 {
 		t.Errorf("/status says %+v, %v", status, err)
 	}

@@ -1,5 +1,5 @@
-// Package ops answers over HTTP how the daemon is doing: health, metrics, streams, a page for people.
-package ops
+// Package status answers over HTTP how the daemon is doing: health, metrics, streams, a page for people.
+package status
 
 import (
 	"context"
