@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/host/pager"
@@ -203,7 +203,7 @@ func (f *askFlags) asking(
 	// A reader that goes away, such as head, is the end and no fault.
 	signal.Ignore(syscall.SIGPIPE)
 	o := &answer.Output{Writer: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr()}
-	if width := tail.Terminal(o.Writer, os.Getenv).Width; width != nil {
+	if width := follow.Terminal(o.Writer, os.Getenv).Width; width != nil {
 		o.Terminal, o.Width = true, width()
 	}
 	notice := func(cluster, text string) { o.Of(cluster).Note("%s", text) }

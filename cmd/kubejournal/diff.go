@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/ask/tail"
 )
 
 const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that
@@ -72,7 +72,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 					}
 					compared[n] = answer.Compared{Asked: a, Comparison: c}
 				}
-				style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
+				style := follow.Terminal(cmd.OutOrStdout(), os.Getenv)
 				d.Format = f.output
 				d.Colour, d.Named = colour == "always" || style.Colour && colour == "auto", len(args) > 0
 				d.External = os.Getenv("KUBECTL_EXTERNAL_DIFF")

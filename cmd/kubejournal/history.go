@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/ask/tail"
 )
 
 const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:
@@ -70,7 +70,7 @@ With --by it is 3 too if a version has no known writer.`,
 				f.applied = "-o yaml"
 			}
 			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
+				h.Format, h.Style = f.output, follow.Terminal(cmd.OutOrStdout(), os.Getenv)
 				h.Style.JSON = f.output == "json"
 				if h.Format == "wide" {
 					h.Format, h.Style.Wide = "text", true
@@ -120,7 +120,7 @@ With --by it is 3 too if a version has no known writer.`,
 }
 
 // sameRows returns what a question says already of all rows.
-func sameRows(all []answer.Asked, namespace string, h *answer.History) (is tail.Same) {
+func sameRows(all []answer.Asked, namespace string, h *answer.History) (is follow.Same) {
 	j, s, several := all[0].Journal, all[0].Selection, answer.Several(all)
 	// Of Kubernetes' own managers the subresource may tell more.
 	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
-	"kubejournal/internal/ask/tail"
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/logging"
 	"kubejournal/internal/host/terminal"
@@ -97,7 +97,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return &usageError{cmd, err}
 	}
-	if path == "" && tail.Terminal(cmd.ErrOrStderr(), os.Getenv).Width != nil {
+	if path == "" && follow.Terminal(cmd.ErrOrStderr(), os.Getenv).Width != nil {
 		cfg.Log.Format = "console" // nobody could choose it, and people read it
 	}
 	log, level, err := logging.New(cfg.Log.Level, cfg.Log.Format, zapcore.AddSync(cmd.ErrOrStderr()))
@@ -120,10 +120,10 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	defer signal.Stop(hangup)
 	build := readBuild(debug.ReadBuildInfo())
 	var shown func(io.Writer) io.Writer
-	var printer *tail.Printer
+	var printer *follow.Printer
 	if style != nil {
 		shown = func(w io.Writer) io.Writer {
-			printer = tail.NewPrinter(w, *style)
+			printer = follow.NewPrinter(w, *style)
 			return printer
 		}
 	}
@@ -140,12 +140,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // displayOf returns how lines on stdout are shown to people; nil where they go out as they are.
-func displayOf(cmd *cobra.Command, format, path string) (*tail.Style, error) {
+func displayOf(cmd *cobra.Command, format, path string) (*follow.Style, error) {
 	from := "--format"
 	if format == "" {
 		format, from = os.Getenv(formatEnv), formatEnv
 	}
-	style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
+	style := follow.Terminal(cmd.OutOrStdout(), os.Getenv)
 	style.JSON = format == "json"
 	switch {
 	case !slices.Contains([]string{"", "auto", "json", "text"}, format):

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/host/terminal"
@@ -26,7 +26,7 @@ type tailFlags struct {
 	config, output, colour string
 	journals               []string
 	noFollow, all          bool
-	tail.Options
+	follow.Options
 }
 
 const tailHelp = `Show the last lines of a journal, one event a line, and then new ones as they come, until Ctrl-C:
@@ -94,7 +94,7 @@ const tailExample = `  # the last ten lines and what comes, of the journal that 
   kubectl logs -f deploy/kubejournal | kubejournal tail -`
 
 func newTailCommand() *cobra.Command {
-	f := tailFlags{Options: tail.Options{Lines: 10}}
+	f := tailFlags{Options: follow.Options{Lines: 10}}
 	cmd := &cobra.Command{
 		Use:     "tail [FILE] [RESOURCE[/NAME]...]",
 		Short:   "Show journal lines to people, and follow the journal",
@@ -116,7 +116,7 @@ func newTailCommand() *cobra.Command {
 	flags.StringSliceVarP(&f.Filter.Namespaces, "namespace", "n", nil, "show objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "show objects of all namespaces, whatever -n says; the default")
 	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED, REMOVED, SEALED; may be repeated",
-		each(&f.Filter.Types, tail.ParseType))
+		each(&f.Filter.Types, follow.ParseType))
 	complete(cmd, "type", index.Types)
 	addTime(cmd, &f.Filter.Since, "since", "show lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &f.Filter.Until, "until", "show lines up to that `TIME`, and end there")
@@ -152,7 +152,7 @@ func each[T any](all *[]T, parse func(string) (T, error)) func(string) error {
 
 func (f *tailFlags) setLines(text string) (err error) {
 	if text == "all" {
-		f.Lines = tail.All
+		f.Lines = follow.All
 		return nil
 	}
 	if f.Lines, err = strconv.Atoi(text); err != nil || f.Lines < 0 {
@@ -207,30 +207,30 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 	}
 	stdin := paths[0] == config.Stdout
 	if !cmd.Flags().Changed("lines") && (stdin || !f.Filter.Since.IsZero() || !f.Filter.Until.IsZero()) {
-		f.Lines = tail.All // of stdin the last ones are known at the end only
+		f.Lines = follow.All // of stdin the last ones are known at the end only
 	}
 	f.Follow = f.Follow && !f.noFollow && f.Filter.Until.IsZero()
 	f.Notice = func(text string) { terminal.Note(cmd.ErrOrStderr(), text) }
 	f.Doubt = (&answer.Output{Notes: cmd.ErrOrStderr()}).Doubt
-	f.Gone = func() bool { return tail.ReaderGone(cmd.OutOrStdout()) }
-	style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
+	f.Gone = func() bool { return follow.ReaderGone(cmd.OutOrStdout()) }
+	style := follow.Terminal(cmd.OutOrStdout(), os.Getenv)
 	style.JSON, style.Wide = f.output == "json", f.output == "wide"
 	if len(f.Filter.Namespaces) == 1 {
 		style.Same.Namespace = f.Filter.Namespaces[0]
 	}
 	style.Colour = f.colour == "always" || style.Colour && f.colour == "auto"
-	p := tail.NewPrinter(cmd.OutOrStdout(), style)
+	p := follow.NewPrinter(cmd.OutOrStdout(), style)
 	// A reader that goes away, such as head, is the end and no fault.
 	signal.Ignore(syscall.SIGPIPE)
 	if stdin {
-		err = tail.Stream(cmd.Context(), cmd.InOrStdin(), f.Options, p)
+		err = follow.Stream(cmd.Context(), cmd.InOrStdin(), f.Options, p)
 	} else {
-		err = tail.Files(cmd.Context(), paths, f.Options, p)
+		err = follow.Files(cmd.Context(), paths, f.Options, p)
 	}
 	switch {
 	case errors.Is(err, syscall.EPIPE) || errors.Is(err, context.Canceled):
 		return nil
-	case errors.Is(err, tail.ErrNotCovered):
+	case errors.Is(err, follow.ErrNotCovered):
 		return statusError(exitNotCovered)
 	}
 	return err

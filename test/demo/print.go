@@ -9,16 +9,16 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/ask/tail"
+	"kubejournal/internal/ask/follow"
 )
 
 // printer writes what people see.
 type printer struct {
 	w     io.Writer
-	style tail.Style
+	style follow.Style
 }
 
-func newPrinter(w io.Writer) *printer { return &printer{w, tail.Terminal(w, os.Getenv)} }
+func newPrinter(w io.Writer) *printer { return &printer{w, follow.Terminal(w, os.Getenv)} }
 
 // The colours of a terminal, as it numbers them.
 const (
@@ -49,7 +49,7 @@ func (p *printer) note(text string) { fmt.Fprintf(p.w, "   %s\n", p.paint(dim, "
 // lines shows a step's journal lines as 'kubejournal tail' does, and one of them as it is.
 func (p *printer) lines(lines []line, s step) error {
 	fmt.Fprintln(p.w)
-	rows := tail.NewPrinter(p.w, p.style)
+	rows := follow.NewPrinter(p.w, p.style)
 	var rest []string
 	for i := range lines {
 		if l := &lines[i]; !shown(l, s) {

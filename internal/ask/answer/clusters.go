@@ -6,8 +6,8 @@ import (
 	"iter"
 	"slices"
 
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -70,10 +70,10 @@ var errStopped = errors.New("no more rows are wanted")
 
 // inOrder shows the rows of several histories in the order of their times, each with the index of its history. Those of one
 // history stay in their order, and text follows its row.
-func inOrder(all []iter.Seq2[*tail.Row, error], show func(n int, r *tail.Row) error) error {
+func inOrder(all []iter.Seq2[*follow.Row, error], show func(n int, r *follow.Row) error) error {
 	type head struct {
-		*tail.Row
-		pull  func() (*tail.Row, error, bool)
+		*follow.Row
+		pull  func() (*follow.Row, error, bool)
 		there bool
 	}
 	heads := make([]head, len(all))
@@ -117,7 +117,7 @@ func inOrder(all []iter.Seq2[*tail.Row, error], show func(n int, r *tail.Row) er
 }
 
 // showOf shows a row of one of several clusters.
-func showOf(p *tail.Printer, cluster string, r *tail.Row, json bool) error {
+func showOf(p *follow.Printer, cluster string, r *follow.Row, json bool) error {
 	switch own := *r; {
 	case r.Line != nil && json:
 		l := *r.Line

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/ask/tail"
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/format/line"
 )
 
@@ -32,9 +32,9 @@ func TestQueue(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		json := seed%5 == 0
 		var want, got bytes.Buffer
-		printer := tail.NewPrinter(&want, tail.Style{JSON: json})
-		table := tail.NewPrinter(&got, tail.Style{JSON: json, Clusters: []string{"eu"}})
-		queue := tail.NewQueue(tail.Style{JSON: json}, func(r *tail.Row) error { return showOf(table, "eu", r, json) })
+		printer := follow.NewPrinter(&want, follow.Style{JSON: json})
+		table := follow.NewPrinter(&got, follow.Style{JSON: json, Clusters: []string{"eu"}})
+		queue := follow.NewQueue(follow.Style{JSON: json}, func(r *follow.Row) error { return showOf(table, "eu", r, json) })
 		for second := range random.IntN(30) {
 			stream := []string{"pods", "nodes", "services"}[random.IntN(3)]
 			var l *line.Fields
@@ -56,7 +56,7 @@ func TestQueue(t *testing.T) {
 				if json {
 					continue
 				}
-				for _, to := range []*tail.Printer{printer, queue} {
+				for _, to := range []*follow.Printer{printer, queue} {
 					if err := to.Text([]byte("text\n")); err != nil {
 						t.Fatal(err)
 					}
@@ -70,7 +70,7 @@ func TestQueue(t *testing.T) {
 			default:
 				l = lineAt(t, second, "DELETED", stream, "")
 			}
-			for _, to := range []*tail.Printer{printer, queue} {
+			for _, to := range []*follow.Printer{printer, queue} {
 				show := to.Print
 				if hold {
 					show = to.Hold
@@ -80,7 +80,7 @@ func TestQueue(t *testing.T) {
 				}
 			}
 		}
-		for _, to := range []*tail.Printer{printer, queue} {
+		for _, to := range []*follow.Printer{printer, queue} {
 			if err := to.End(); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestQueue(t *testing.T) {
 // A GAP that never ends does not hold back a whole history.
 func TestQueueBound(t *testing.T) {
 	shown := 0
-	q := tail.NewQueue(tail.Style{}, func(*tail.Row) error { shown++; return nil })
+	q := follow.NewQueue(follow.Style{}, func(*follow.Row) error { shown++; return nil })
 	if err := q.Hold(lineAt(t, 0, "GAP", "pods", "")); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestQueueBound(t *testing.T) {
 	if shown == 0 {
 		t.Error("nothing is shown")
 	}
-	q = tail.NewQueue(tail.Style{}, func(*tail.Row) error { shown = 0; return errStopped })
+	q = follow.NewQueue(follow.Style{}, func(*follow.Row) error { shown = 0; return errStopped })
 	for range 2 {
 		if err := q.Print(l); !errors.Is(err, errStopped) {
 			t.Errorf("%v", err)
@@ -124,14 +124,14 @@ func TestQueueBound(t *testing.T) {
 
 // TestInOrder merges rows by time, and leaves what belongs to a row behind it.
 func TestInOrder(t *testing.T) {
-	at := func(second int, text string) *tail.Row {
+	at := func(second int, text string) *follow.Row {
 		if second < 0 {
-			return &tail.Row{Text: text}
+			return &follow.Row{Text: text}
 		}
-		return &tail.Row{At: time.Unix(int64(second), 0), Text: text, Remark: true}
+		return &follow.Row{At: time.Unix(int64(second), 0), Text: text, Remark: true}
 	}
-	of := func(fault error, all ...*tail.Row) iter.Seq2[*tail.Row, error] {
-		return func(yield func(*tail.Row, error) bool) {
+	of := func(fault error, all ...*follow.Row) iter.Seq2[*follow.Row, error] {
+		return func(yield func(*follow.Row, error) bool) {
 			for _, r := range all {
 				if !yield(r, nil) {
 					return
@@ -144,12 +144,12 @@ func TestInOrder(t *testing.T) {
 	}
 	merge := func(fault error) (string, error) {
 		var got []string
-		err := inOrder([]iter.Seq2[*tail.Row, error]{
+		err := inOrder([]iter.Seq2[*follow.Row, error]{
 			of(nil, at(1, "a1"), at(5, "a5"), at(5, "a5 too"), at(4, "a4, the clock was set back")),
 			of(fault, at(1, "b1"), at(-1, "text of b1"), at(1, "remark on b1"), at(5, "b5"), at(6, "b6")),
 			of(nil),
 			of(nil, at(1, "c1"), at(2, "c2"), at(5, "c5"), at(5, "remark on c5")),
-		}, func(n int, r *tail.Row) error {
+		}, func(n int, r *follow.Row) error {
 			got = append(got, fmt.Sprint(n, " ", r.Text))
 			return nil
 		})
@@ -185,24 +185,24 @@ func TestClusterColumn(t *testing.T) {
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = local })
 	for name, tt := range map[string]struct {
-		style   tail.Style
+		style   follow.Style
 		width   int
 		cluster string
 		want    string
 	}{
-		"a pipe": {tail.Style{}, 0, "eu", "2026-11-20 UTC\n" +
+		"a pipe": {follow.Style{}, 0, "eu", "2026-11-20 UTC\n" +
 			"14:00:01.000  eu       DELETED   pods      o1                -\n" +
 			"14:00:00*     eu       DELETED   pods      o5                -\n" +
 			"11-18 14:00*  eu       DELETED   pods      o6                -\n" +
 			"-- eu: remark\n"},
-		"narrow": {tail.Style{}, 70, "a-cluster-with-a-name-that-is-too-long", "" +
+		"narrow": {follow.Style{}, 70, "a-cluster-with-a-name-that-is-too-long", "" +
 			"TIME      CLUSTER                   TYPE  OBJECT     WHO    WHAT\n" +
 			"2026-11-20 UTC\n" +
 			"14:00:01  a-cluster-wi…is-too-long  DEL   pods o1    -\n" +
 			"14:00:00* a-cluster-wi…is-too-long  DEL   pods o5    -\n" +
 			"11-18*    a-cluster-wi…is-too-long  DEL   pods o6    -\n" +
 			"-- a-cluster-with-a-name-that-is-too-long: remark\n"},
-		"colour": {tail.Style{Colour: true}, 160, "e\x1bu", "" +
+		"colour": {follow.Style{Colour: true}, 160, "e\x1bu", "" +
 			"\x1b[2mTIME          CLUSTER  TYPE      RESOURCE  OBJECT            WHO         WHAT\x1b[0m\n" +
 			"\x1b[2m2026-11-20 UTC\x1b[0m\n" +
 			"14:00:01.000  e\\x1bu   \x1b[31mDELETED\x1b[0m   pods      o1                -\n" +
@@ -215,16 +215,16 @@ func TestClusterColumn(t *testing.T) {
 			tt.style.Width = func() int { return tt.width }
 		}
 		tt.style.Clusters = []string{tt.cluster}
-		table := tail.NewPrinter(&b, tt.style)
+		table := follow.NewPrinter(&b, tt.style)
 		for _, l := range []*line.Fields{
 			lineAt(t, 1, "DELETED", "pods", ""), lineAt(t, 5, "DELETED", "pods", `,"writtenAt":"2026-11-20T14:00:00Z"`),
 			lineAt(t, 6, "DELETED", "pods", `,"writtenAt":"2026-11-18T14:00:00Z"`),
 		} {
-			if err := showOf(table, tt.cluster, &tail.Row{At: l.Time, Line: l}, false); err != nil {
+			if err := showOf(table, tt.cluster, &follow.Row{At: l.Time, Line: l}, false); err != nil {
 				t.Fatal(err)
 			}
 		}
-		remark := &tail.Row{At: time.Date(2026, 11, 20, 14, 0, 7, 0, time.UTC), Text: "remark", Remark: true}
+		remark := &follow.Row{At: time.Date(2026, 11, 20, 14, 0, 7, 0, time.UTC), Text: "remark", Remark: true}
 		if err := showOf(table, tt.cluster, remark, false); err != nil {
 			t.Fatal(err)
 		}

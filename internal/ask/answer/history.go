@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/display"
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/ask/tail"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
@@ -38,7 +38,7 @@ type History struct {
 	One          bool          // an object was named
 	Doubts       []query.Doubt // of Since and Until
 	Format       string
-	Style        tail.Style
+	Style        follow.Style
 }
 
 // history prints one answer.
@@ -46,7 +46,7 @@ type history struct {
 	*History
 	a      *Asked
 	o      *Output // of a
-	p      *tail.Printer
+	p      *follow.Printer
 	among  bool                    // its rows are among those of other clusters
 	gaps   map[string]*line.Fields // by stream: GAP lines that have not ended
 	ended  map[uint64]bool         // SYNCED lines that were counted as gaps
@@ -60,7 +60,7 @@ type history struct {
 	removed          int // what changed is not known, as the lines before them were removed
 	truncated        int // of others: whose lines do not have all changes, so that they may have changed the field
 
-	remarks *tail.Remarks // nil but for text
+	remarks *follow.Remarks // nil but for text
 }
 
 // Print shows the versions of the selected objects, of several clusters in the order of their times.
@@ -73,19 +73,19 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 		}
 	}
 	if !Several(all) {
-		of[0].p = tail.NewPrinter(o.Writer, h.Style)
+		of[0].p = follow.NewPrinter(o.Writer, h.Style)
 		if err := of[0].lines(ctx); err != nil {
 			return err
 		}
 		return of[0].finish(ctx)
 	}
 	style := h.Style
-	each := make([]iter.Seq2[*tail.Row, error], len(all))
+	each := make([]iter.Seq2[*follow.Row, error], len(all))
 	for n := range all {
 		each[n], style.Clusters = of[n].rows(ctx), append(style.Clusters, all[n].Cluster)
 	}
-	p := tail.NewPrinter(o.Writer, style)
-	err := inOrder(each, func(n int, r *tail.Row) error { return showOf(p, all[n].Cluster, r, style.JSON) })
+	p := follow.NewPrinter(o.Writer, style)
+	err := inOrder(each, func(n int, r *follow.Row) error { return showOf(p, all[n].Cluster, r, style.JSON) })
 	if err := errors.Join(err, p.End()); err != nil {
 		return err
 	}
@@ -93,9 +93,9 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 }
 
 // rows yields what the history shows.
-func (h *history) rows(ctx context.Context) iter.Seq2[*tail.Row, error] {
-	return func(yield func(*tail.Row, error) bool) {
-		h.p = tail.NewQueue(h.Style, func(r *tail.Row) error {
+func (h *history) rows(ctx context.Context) iter.Seq2[*follow.Row, error] {
+	return func(yield func(*follow.Row, error) bool) {
+		h.p = follow.NewQueue(h.Style, func(r *follow.Row) error {
 			if !yield(r, nil) {
 				return errStopped
 			}
@@ -111,7 +111,7 @@ func (h *history) rows(ctx context.Context) iter.Seq2[*tail.Row, error] {
 func (h *history) lines(ctx context.Context) error {
 	j, s := h.a.Journal, h.a.Selection
 	if h.Format == "text" {
-		h.remarks = tail.NewRemarks(h.p, j, s, h.Since, h.Until)
+		h.remarks = follow.NewRemarks(h.p, j, s, h.Since, h.Until)
 	}
 	sections := []query.Span{{End: math.MaxUint64}}
 	if h.One && !h.Related && !h.among && h.Format != "json" {
@@ -443,7 +443,7 @@ func (h *history) mark(v *query.Version) error {
 	if err := h.hold(v); err != nil {
 		return err
 	}
-	if tail.Unchanged(v.Fields) {
+	if follow.Unchanged(v.Fields) {
 		class = display.QuietGap
 	}
 	switch {

@@ -1,4 +1,4 @@
-// Package tail shows journal lines to people: those that a history has, as package query has them, and those that come.
+// Package follow shows journal lines to people: those that a history has, as package query has them, and those that come.
 //
 // Lines that come are shown once, in the order of seq: when the active file is rotated by the daemon or renamed by
 // logrotate, when several rotations happen between two checks, when it is removed, truncated or replaced. Where lines
@@ -18,7 +18,7 @@
 // While lines are followed, the memory used is bounded by the longest line, by one GAP line per stream that is held
 // back until it is known whether there was a difference, and by the ids that are remembered of several journals. The
 // object in a line is passed over, not checked, except where a change is in a list, whose elements' names it has.
-package tail
+package follow
 
 import (
 	"context"
