@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
@@ -45,7 +45,7 @@ type diff struct {
 
 	different, gone int
 	back, lacking   []string
-	hidden          display.Hidden
+	hidden          rows.Hidden
 }
 
 // pair is an object at both moments. Its sides are empty where it was not there.
@@ -54,7 +54,7 @@ type pair struct {
 	from, to yamltext.Side
 	points   [2]*Point
 	ops      []byte // what changed, if it was there at both
-	class    display.Noise
+	class    rows.Noise
 	lacking  string // why the lines do not have all of it
 	hides    bool   // it has redacted values
 
@@ -173,7 +173,7 @@ func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
 	}
 	p.partial = p.partial || partial || removed || v.Incomplete()
 	all := v.Value(line.Changes)
-	p.news = p.news || v.Type() != event.Modified || display.NoiseOf(v.Fields, all) == display.NoNoise
+	p.news = p.news || v.Type() != event.Modified || rows.NoiseOf(v.Fields, all) == rows.NoNoise
 	for op := range rawjson.Elements(all) {
 		of := rawjson.Pick(op, "old", "value")
 		known := slices.ContainsFunc(p.redacted, func(other []byte) bool { return bytes.Equal(other, op) })
@@ -222,13 +222,13 @@ func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pa
 		case c.Before != nil && len(before) > 0 && len(l.Object) > 0:
 			p.ops, _ = changes.Append(nil, before, l.Object) // what cannot be compared is shown
 		}
-		p.class = display.NoiseOf(l, p.ops)
+		p.class = rows.NoiseOf(l, p.ops)
 	}
 	if c.After == nil && c.Before.Stream.Resource == "events" {
-		p.class = display.EventObject
+		p.class = rows.EventObject
 	}
-	if p.class == display.EventObject && d.Named {
-		p.class = display.NoNoise
+	if p.class == rows.EventObject && d.Named {
+		p.class = rows.NoNoise
 	}
 	return p, nil
 }
@@ -267,11 +267,11 @@ func lacking(l *line.Fields) string {
 func (d *diff) show(p *pair) error {
 	differs := !p.same() || len(p.redacted) > 0 || p.lacking != ""
 	switch {
-	case differs && p.class != display.NoNoise && len(p.redacted) == 0 && !d.All && p.lacking == "":
+	case differs && p.class != rows.NoNoise && len(p.redacted) == 0 && !d.All && p.lacking == "":
 		d.hidden[p.class]++
 		return nil
 	case !differs && !p.news && !d.All:
-		d.hidden[display.MetadataOnly]++
+		d.hidden[rows.MetadataOnly]++
 		return nil
 	case !differs:
 		d.back = append(d.back, fmt.Sprintf("%s (%s)", title(p.Item()), count(p.Versions, "version")))
@@ -319,7 +319,7 @@ func (d *diff) show(p *pair) error {
 // short is an operation in short.
 func short(op []byte) string {
 	list := slices.Concat([]byte{'['}, op, []byte{']'})
-	return string(display.AppendChanges(nil, display.AppendOperations(nil, list), nil, display.Unlimited))
+	return string(rows.AppendChanges(nil, rows.AppendOperations(nil, list), nil, rows.Unlimited))
 }
 
 func (p *pair) what() string {

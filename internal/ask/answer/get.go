@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/restore"
+	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/terminal"
@@ -360,7 +360,7 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 		} else {
 			by := f.Writer
 			if o.Width > 0 {
-				by = display.Manager(by)
+				by = rows.Manager(by)
 			}
 			row = append(row, local(f.Made), or(by))
 		}

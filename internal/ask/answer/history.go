@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
@@ -52,7 +52,7 @@ type history struct {
 	ended  map[uint64]bool         // SYNCED lines that were counted as gaps
 	seen   map[string]bool         // streams of which a version was there
 	uids   map[string]string       // of the last line of a name
-	hidden display.Hidden
+	hidden rows.Hidden
 	ops    []byte
 
 	shown, others    int // versions that match, and that do not
@@ -258,17 +258,17 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	}
 	if !by {
 		h.others++
-		if h.All || h.noise(v) == display.NoNoise {
+		if h.All || h.noise(v) == rows.NoNoise {
 			h.countUnknown(v)
 		}
 		return nil
 	}
 	if !h.All {
 		if firstSight(v) && !h.One {
-			h.hidden[display.FirstSight]++
+			h.hidden[rows.FirstSight]++
 			return nil
 		}
-		if class := h.noise(v); class != display.NoNoise {
+		if class := h.noise(v); class != rows.NoNoise {
 			h.hidden[class]++
 			return nil
 		}
@@ -308,7 +308,7 @@ func (h *history) isBy(v *query.Version) bool {
 	if sub := v.Text(line.Subresource); len(sub) > 0 {
 		full += "/" + string(sub)
 	}
-	for _, is := range []string{manager, full, display.Manager(manager), display.Manager(full)} {
+	for _, is := range []string{manager, full, rows.Manager(manager), rows.Manager(full)} {
 		if ok, err := path.Match(h.By, is); ok && err == nil || is == h.By {
 			return true
 		}
@@ -374,13 +374,13 @@ func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, 
 }
 
 // noise returns which class of noise a version is.
-func (h *history) noise(v *query.Version) display.Noise {
-	class := display.NoiseOf(v.Fields, v.Value(line.Changes))
+func (h *history) noise(v *query.Version) rows.Noise {
+	class := rows.NoiseOf(v.Fields, v.Value(line.Changes))
 	switch {
-	case class == display.EventObject && h.Owned:
-		return display.NoNoise
-	case class == display.NoNoise && !h.Owned && owned(v):
-		return display.Owned
+	case class == rows.EventObject && h.Owned:
+		return rows.NoNoise
+	case class == rows.NoNoise && !h.Owned && owned(v):
+		return rows.Owned
 	}
 	return class
 }
@@ -406,7 +406,7 @@ func owned(v *query.Version) bool {
 		return true
 	}
 	status[len(status)-1] = ']'
-	return display.NoiseOf(v.Fields, status) != display.NoNoise
+	return rows.NoiseOf(v.Fields, status) != rows.NoNoise
 }
 
 // hold takes note of a GAP or a SYNCED without showing it.
@@ -439,17 +439,17 @@ func (h *history) mark(v *query.Version) error {
 		}
 		return h.p.Hold(h.gaps[stream])
 	}
-	gap, class := h.gaps[stream], display.Gap
+	gap, class := h.gaps[stream], rows.Gap
 	if err := h.hold(v); err != nil {
 		return err
 	}
 	if follow.Unchanged(v.Fields) {
-		class = display.QuietGap
+		class = rows.QuietGap
 	}
 	switch {
 	case gap == nil && !h.All: // the end of a first list
 		return nil
-	case h.All, !h.Narrow() && class == display.Gap:
+	case h.All, !h.Narrow() && class == rows.Gap:
 		return h.row(v.Fields)
 	case h.Format != "yaml" && !h.p.Withdraw([]byte(stream)): // the GAP was shown
 		if h.Narrow() {
@@ -464,7 +464,7 @@ func (h *history) mark(v *query.Version) error {
 }
 
 // countGap counts a gap that is not shown, unless nothing of its stream is.
-func (h *history) countGap(stream string, class display.Noise) {
+func (h *history) countGap(stream string, class rows.Noise) {
 	if !h.Related || h.Format != "text" || h.seen[stream] {
 		h.hidden[class]++
 	}
@@ -477,7 +477,7 @@ func (h *history) dropOpenGaps() {
 	}
 	for _, stream := range slices.Sorted(maps.Keys(h.gaps)) {
 		if h.p.Withdraw([]byte(stream)) {
-			h.countGap(stream, display.Gap)
+			h.countGap(stream, rows.Gap)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/host/terminal"
 )
@@ -111,7 +111,7 @@ func appendWho(dst []byte, w *Write, width int) []byte {
 		who += "/" + w.Subresource
 	}
 	if width > 0 {
-		who = display.Manager(who)
+		who = rows.Manager(who)
 	}
 	return terminal.AppendRaw(dst, []byte(who))
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/terminal"
@@ -43,7 +43,7 @@ type Printer struct {
 	held     []held
 	heldSize int              // bytes
 	separate bool             // GAP and SYNCED lines are shown as they come, since not all of them do
-	changed  []display.Change // scratch
+	changed  []rows.Change    // scratch
 	cluster  string           // of the row
 	yield    func(*Row) error // shows the rows in the place of w; nil for w
 	stopped  error            // what it returned

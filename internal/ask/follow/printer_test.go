@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/ask/display"
+	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -99,7 +99,7 @@ func TestChanges(t *testing.T) {
 		15:          "spec.f0 0→1 +6",
 		5:           "s… +6",
 	} {
-		got := display.AppendChanges([]byte("before "), display.AppendOperations(nil, []byte(all)), nil, limit)
+		got := rows.AppendChanges([]byte("before "), rows.AppendOperations(nil, []byte(all)), nil, limit)
 		if string(got) != "before "+want {
 			t.Errorf("%d columns: %s", limit, got)
 		}
@@ -108,10 +108,10 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	one := []byte("[" + list[0] + "]")
-	if got := string(display.AppendChanges(nil, display.AppendOperations(nil, one), nil, 11)); got != "spec.f0 0→1" {
+	if got := string(rows.AppendChanges(nil, rows.AppendOperations(nil, one), nil, 11)); got != "spec.f0 0→1" {
 		t.Errorf("one that fits: %s", got)
 	}
-	if got := string(display.AppendChanges(nil, display.AppendOperations(nil, []byte("["+strings.Join(list[7:], ",")+"]")), nil, math.MaxInt)); got != "" {
+	if got := string(rows.AppendChanges(nil, rows.AppendOperations(nil, []byte("["+strings.Join(list[7:], ",")+"]")), nil, math.MaxInt)); got != "" {
 		t.Errorf("nothing but bookkeeping: %s", got)
 	}
 	for width := 1; width < 120; width++ {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/ask/display"
 	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/format/builtin"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
@@ -83,13 +83,13 @@ func appendScope(dst, scope []byte) []byte {
 // name the last writer there, who need not be who deleted. Of a Kubernetes Event it is who reported it.
 func appendWho(dst []byte, l *line.Fields, _ *Same) []byte {
 	manager, subresource := who(l)
-	return display.AppendManager(dst, manager, subresource)
+	return rows.AppendManager(dst, manager, subresource)
 }
 
 // appendManager does the same without the subresource.
 func appendManager(dst []byte, l *line.Fields, _ *Same) []byte {
 	manager, _ := who(l)
-	return display.AppendManager(dst, manager, nil)
+	return rows.AppendManager(dst, manager, nil)
 }
 
 // appendFullWho appends the writer as the API has it.
@@ -135,7 +135,7 @@ func appendRemoved(dst []byte, l *line.Fields) []byte {
 }
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
-func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change) []byte {
+func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) []byte {
 	switch l.Type() {
 	case event.Gap:
 		return appendGap(dst, l, nil)
@@ -171,7 +171,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 		dst = appendEvent(dst, reported, l.Text(line.Namespace))
 	}
 	if *changed = (*changed)[:0]; len(l.Value(line.Changes)) > 0 {
-		*changed = display.AppendOperations(*changed, l.Value(line.Changes))
+		*changed = rows.AppendOperations(*changed, l.Value(line.Changes))
 	}
 	switch {
 	case len(*changed) > 0:
@@ -180,7 +180,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 		if found && origin == event.FromRelist && room > 50 { // it was not written then
 			room -= len(", ") + len(origin)
 		}
-		dst = display.AppendChanges(dst, *changed, l.Object, max(room, 1))
+		dst = rows.AppendChanges(dst, *changed, l.Object, max(room, 1))
 	case len(generation) > 0 && len(reported) == 0 && l.Type() != event.Deleted:
 		part()
 		dst = terminal.AppendRaw(append(dst, "generation "...), generation)

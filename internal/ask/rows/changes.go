@@ -1,5 +1,5 @@
-// Package display writes changes in short, what says most first, and says which versions of an object are noise.
-package display
+// Package rows writes changes in short, what says most first, and says which versions of an object are noise.
+package rows
 
 import (
 	"bytes"

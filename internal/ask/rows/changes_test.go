@@ -1,4 +1,4 @@
-package display
+package rows
 
 import (
 	"encoding/json"
