@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // quiet is a kubejournal process that watches config maps of which nothing changes, beside its API server.
 type quiet struct {
-	*kubefake.Server
+	*fake.Server
 	t                            *testing.T
 	kubeconfig, output, position string
 	process                      *exec.Cmd
@@ -26,7 +26,7 @@ type quiet struct {
 // startQuiet starts a process, and waits until pulses have confirmed it for longer than a change can have.
 func startQuiet(t *testing.T) *quiet {
 	t.Helper()
-	q := &quiet{Server: kubefake.New(kubefake.Options{BookmarkInterval: time.Hour}), t: t}
+	q := &quiet{Server: fake.New(fake.Options{BookmarkInterval: time.Hour}), t: t}
 	t.Cleanup(q.Close)
 	dir := t.TempDir()
 	q.kubeconfig = must[string](t)(q.Kubeconfig(dir))

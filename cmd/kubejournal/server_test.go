@@ -9,14 +9,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // fake is the API server of one script, and what it refuses.
 type fake struct {
-	*kubefake.Server
-	denied  []kubefake.Attributes
-	answers map[schema.GroupResource]*kubefake.Fault // of lists
+	*fake.Server
+	denied  []fake.Attributes
+	answers map[schema.GroupResource]*fake.Fault // of lists
 }
 
 func withServer(env *testscript.Env) error {
@@ -34,7 +34,7 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: server")
 	}
 	f := fakeOf(ts)
-	f.Server = kubefake.New(kubefake.Options{})
+	f.Server = fake.New(fake.Options{})
 	ts.Defer(f.Close)
 	path, err := f.Kubeconfig(ts.Getenv("WORK"))
 	ts.Check(err)
@@ -48,15 +48,15 @@ func deny(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	f := fakeOf(ts)
 	gr := schema.ParseGroupResource(args[1])
-	refused := kubefake.Attributes{Verb: args[0], Group: gr.Group, Resource: gr.Resource}
+	refused := fake.Attributes{Verb: args[0], Group: gr.Group, Resource: gr.Resource}
 	if len(args) > 2 {
 		refused.Namespace = args[2]
 	}
 	f.denied = append(slices.Clone(f.denied), refused)
 	denied := f.denied
-	f.SetPolicy(func(a kubefake.Attributes) (bool, string) {
+	f.SetPolicy(func(a fake.Attributes) (bool, string) {
 		a.Name = ""
-		refused := slices.ContainsFunc(denied, func(d kubefake.Attributes) bool {
+		refused := slices.ContainsFunc(denied, func(d fake.Attributes) bool {
 			if d.Namespace == "" {
 				d.Namespace = a.Namespace
 			}
@@ -75,7 +75,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: serve PLURAL.GROUP KIND [VERB,...]")
 	}
 	gr := schema.ParseGroupResource(args[0])
-	r := kubefake.Resource{Group: gr.Group, Version: "v1", ExtraVersions: []string{"v1beta1"}, Resource: gr.Resource, Kind: args[1], Namespaced: true}
+	r := fake.Resource{Group: gr.Group, Version: "v1", ExtraVersions: []string{"v1beta1"}, Resource: gr.Resource, Kind: args[1], Namespaced: true}
 	if len(args) > 2 {
 		r.Verbs = strings.Split(args[2], ",")
 	}
@@ -112,17 +112,17 @@ func answerLists(ts *testscript.TestScript, neg bool, args []string) {
 	gr := schema.ParseGroupResource(args[0])
 	code, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	fault := &kubefake.Fault{Status: code}
+	fault := &fake.Fault{Status: code}
 	if len(args) > 2 {
 		fault.Body = args[2]
 	}
 	f.answers = maps.Clone(f.answers)
 	if f.answers == nil {
-		f.answers = make(map[schema.GroupResource]*kubefake.Fault)
+		f.answers = make(map[schema.GroupResource]*fake.Fault)
 	}
 	f.answers[gr] = fault
 	answers := f.answers
-	f.SetFault(func(r kubefake.Request) *kubefake.Fault {
+	f.SetFault(func(r fake.Request) *fake.Fault {
 		if r.Verb != "list" {
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // Two signals that come at once are one request: the program ends with everything committed.
@@ -33,7 +33,7 @@ func TestTwoSignalsAtOnce(t *testing.T) {
 				}
 			}
 			clearEnv(t)
-			srv := kubefake.New(kubefake.Options{})
+			srv := fake.New(fake.Options{})
 			t.Cleanup(srv.Close)
 			dir := t.TempDir()
 			kubeconfig, err := srv.Kubeconfig(dir)

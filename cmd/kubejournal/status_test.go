@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // until waits for a condition.
@@ -42,7 +42,7 @@ func listening(t *testing.T, log *screen) (address string, stop func() int) {
 	t.Helper()
 	clearEnv(t)
 	dir := t.TempDir()
-	srv := kubefake.New(kubefake.Options{})
+	srv := fake.New(fake.Options{})
 	t.Cleanup(srv.Close)
 	srv.Forbid(schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
 	kubeconfig, err := srv.Kubeconfig(dir)
@@ -138,7 +138,7 @@ func TestRunOnAnotherCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	const uid = "99999999-8888-7777-6666-555555555555"
-	srv := kubefake.New(kubefake.Options{ClusterUID: uid})
+	srv := fake.New(fake.Options{ClusterUID: uid})
 	t.Cleanup(srv.Close)
 	kubeconfig := must[string](t)(srv.Kubeconfig(dir))
 	status, stdout, stderr := execute(t, "run", "configmaps", "--kubeconfig", kubeconfig, "--checkpoint", path)
@@ -204,7 +204,7 @@ func TestPendingSlip(t *testing.T) {
 	dir, log := t.TempDir(), newScreen()
 	path := filepath.Join(dir, "kubejournal.yaml")
 	writeFile(t, path, "resources: [configmaps, deploymnets]\noutput: {path: "+filepath.Join(dir, "journal.jsonl")+"}\n")
-	srv := kubefake.New(kubefake.Options{})
+	srv := fake.New(fake.Options{})
 	t.Cleanup(srv.Close)
 	kubeconfig, err := srv.Kubeconfig(dir)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/format/schema"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // screen holds what many goroutines write to it.
@@ -171,9 +171,9 @@ func beside(t *testing.T, stdout io.Writer, args ...string) (stop func()) {
 }
 
 // running is 'kubejournal run' beside the test, on an API server in the process.
-func running(t *testing.T, stdout io.Writer, args ...string) (srv *kubefake.Server, stop func()) {
+func running(t *testing.T, stdout io.Writer, args ...string) (srv *fake.Server, stop func()) {
 	t.Helper()
-	srv = kubefake.New(kubefake.Options{})
+	srv = fake.New(fake.Options{})
 	t.Cleanup(srv.Close)
 	kubeconfig, err := srv.Kubeconfig(t.TempDir())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -42,7 +42,7 @@ func (f *notExact) RoundTrip(r *http.Request) (*http.Response, error) {
 // when it becomes the leader.
 func TestNotAdopted(t *testing.T) {
 	for _, code := range []int{http.StatusGone, http.StatusInternalServerError} {
-		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 			w.lease = "kubejournal"
 			w.put(configMaps, "a")
 			w.start()
@@ -82,7 +82,7 @@ func TestNotAdopted(t *testing.T) {
 // Where a replica has to write everything, it does so also for a stream that begins without what exists: what the leader before
 // has written is not gone.
 func TestNotAdoptedAndSkipped(t *testing.T) {
-	bubble(t, kubefake.Options{}, skipping(), func(w *harness) {
+	bubble(t, fake.Options{}, skipping(), func(w *harness) {
 		w.lease = "kubejournal"
 		w.put(configMaps, "a")
 		w.start()
@@ -112,7 +112,7 @@ func TestNotAdoptedAndSkipped(t *testing.T) {
 // A replica that has adopted a part of the leader's objects knows them at two versions. When it becomes the leader it writes all,
 // so that in both journals together what it did not have to write is not gone.
 func TestAdoptedInPart(t *testing.T) {
-	bubble(t, kubefake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		w.lease = "kubejournal"
 		names := []string{"a", "b", "c", "d"}
 		put := func() {
@@ -154,7 +154,7 @@ func TestAdoptedInPart(t *testing.T) {
 // A standby holds what a leader may have written that died, and then the server is restored, and the Lease with it: it does not
 // continue from the position there, but writes what it holds, and then what the server has, after a GAP.
 func TestAdoptedBehindARestore(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.lease = "kubejournal"
 		w.put(configMaps, "a")
 		w.start()

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
@@ -36,7 +36,7 @@ type cell struct {
 	row     row
 	answer  *answer
 	proxy   *badProxy
-	other   *kubefake.Server // another cluster, where the answer is its
+	other   *fake.Server // another cluster, where the answer is its
 	outcome string
 
 	streams                []*observed // that the fault strikes
@@ -126,7 +126,7 @@ func (c *cell) setUp() {
 		c.foreign()
 	}
 	if slices.Contains(c.row.requests, askWhole) && !slices.Contains(c.row.requests, askLater) {
-		c.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		c.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Query.Get("continue") != "" {
 				return status(http.StatusGone)
 			}
@@ -156,7 +156,7 @@ func (c *cell) setUp() {
 
 // foreign sets another cluster up.
 func (c *cell) foreign() {
-	c.other = kubefake.New(kubefake.Options{InMemory: true, BookmarkInterval: time.Minute, NoWatchList: c.row.server.NoWatchList, ClusterUID: foreignUID})
+	c.other = fake.New(fake.Options{InMemory: true, BookmarkInterval: time.Minute, NoWatchList: c.row.server.NoWatchList, ClusterUID: foreignUID})
 	n := 3
 	if strings.HasSuffix(c.answer.name, "ahead") {
 		n = 300

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // want is what may become of a stream while a fault lasts: any of these.
@@ -79,7 +79,7 @@ var exceptions = []struct {
 type row struct {
 	name     string
 	requests []request
-	server   kubefake.Options
+	server   fake.Options
 	// relist has the stream list; else watches end and are opened again. firstSync has another stream sync for the
 	// first time.
 	relist, firstSync bool
@@ -94,7 +94,7 @@ type row struct {
 	want                   [classes]want
 }
 
-var paged = kubefake.Options{NoWatchList: true}
+var paged = fake.Options{NoWatchList: true}
 
 var rows = withMust([]row{
 	{name: "version", requests: []request{askVersion}},

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
@@ -90,7 +90,7 @@ func redacting(resource, field string) func(*streams.Options) {
 // for. What was removed resumes when it is added back, and what happened to it
 // meanwhile is told as if it had never been away.
 func TestApplyTouchesOnlyWhatChanges(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "deployments.apps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "secrets", "deployments.apps"), func(w *harness) {
 		w.put(configMaps, "c")
 		w.put(secrets, "s")
 		w.put(deployments, "d")
@@ -139,7 +139,7 @@ func TestApplyTouchesOnlyWhatChanges(t *testing.T) {
 
 // The same config again, with its entries at other places, is no change.
 func TestApplyTheSame(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "nothing.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "secrets", "nothing.example.com"), func(w *harness) {
 		w.start()
 		w.await("two watch", func() bool { return w.srv.OpenWatches("") == 2 })
 		n := len(w.srv.Requests())
@@ -163,7 +163,7 @@ func TestApplyTheSame(t *testing.T) {
 
 // What only the server can tell to be wrong changes nothing.
 func TestApplyFaults(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -194,7 +194,7 @@ func TestApplyFaults(t *testing.T) {
 
 // Another version of an entry is the same stream, from the same position.
 func TestApplyAnotherVersion(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("widgets.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v2", "v1"))
 		w.put(widgets, "w")
 		w.start()
@@ -223,7 +223,7 @@ func TestApplyAnotherVersion(t *testing.T) {
 // one before, whatever else is asked of the daemon; then the stream goes on with
 // it by itself.
 func TestPreferredVersionChanges(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com", "nothing.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("widgets.example.com", "nothing.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		w.put(widgets, "w")
 		w.start()
@@ -238,7 +238,7 @@ func TestPreferredVersionChanges(t *testing.T) {
 			t.Errorf("asked for %v", got)
 		}
 		w.srv.SetVersions(widgets.GroupResource(), "v2")
-		v2 := func(r kubefake.Request) bool {
+		v2 := func(r fake.Request) bool {
 			return r.Resource == "widgets" && r.Version == "v2" && r.Verb == "watch"
 		}
 		w.awaitFor(time.Minute, "v2 is watched", func() bool { return slices.ContainsFunc(w.srv.Requests()[n:], v2) })
@@ -256,7 +256,7 @@ func TestPreferredVersionChanges(t *testing.T) {
 // An entry that stays is left alone when its resource goes away while another is
 // edited: the deletions are told, and it waits for the resource to come back.
 func TestApplyBesideADefinitionThatGoes(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("widgets.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		w.put(widgets, "w")
 		w.start()
@@ -285,7 +285,7 @@ func TestApplyBesideADefinitionThatGoes(t *testing.T) {
 // A redact rule for a resource that the server does not know yet holds from its
 // first line on.
 func TestApplyRedactRuleForWhatIsToCome(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		w.mustApply(entries("configmaps", "widgets.example.com"), redacting("wd", "spec.serial"))
@@ -306,7 +306,7 @@ func TestApplyRedactRuleForWhatIsToCome(t *testing.T) {
 // An entry that waits is edited: it is tried at once. And one that is not wanted
 // any more leaves nothing behind.
 func TestApplyToPending(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
 		w.srv.Forbid(secrets)
 		w.start()
 		w.await("it is pending", func() bool { return w.state("secrets").State == watcher.Pending })
@@ -336,7 +336,7 @@ func TestApplyToPending(t *testing.T) {
 
 // Nobody waits for a manager that has ended.
 func TestApplyAfterTheEnd(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		ended := w.life.manager
@@ -366,7 +366,7 @@ func applyManyTimes(t *testing.T, seed uint64) {
 	one := entry("secrets")
 	one.Namespaces = []string{"web"}
 	all := append(entries("configmaps", "secrets", "deployments.apps", "widgets.example.com"), some, one)
-	w := newWorld(t, kubefake.Options{}, all)
+	w := newWorld(t, fake.Options{}, all)
 	defer w.end()
 	w.srv.AddResource(widget("v1"))
 	w.start()
@@ -447,7 +447,7 @@ func applyManyTimes(t *testing.T, seed uint64) {
 // A rule whose name is misspelt holds for what it may mean, and for nothing else.
 func TestMisspeltRedactRule(t *testing.T) {
 	for _, name := range []string{"widgts.example.com", "widgetz.example.com", "WIDGTS.example.com", "widgts"} {
-		bubble(t, kubefake.Options{}, entries("widgets.example.com", "configmaps"), func(w *harness) {
+		bubble(t, fake.Options{}, entries("widgets.example.com", "configmaps"), func(w *harness) {
 			w.options.Redact = []config.Redact{{Resource: name, Fields: []string{"spec.serial", "data.serial"}, Entry: "redact[0]"}}
 			w.srv.AddResource(widget("v1"))
 			w.put(widgets, "w")
@@ -470,7 +470,7 @@ func TestMisspeltRedactRule(t *testing.T) {
 // A rule by a short name goes on to hold where another resource takes that name,
 // or the resource gives it up.
 func TestRedactRuleOutlivesItsName(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com", "aardvarks.animals.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("widgets.example.com", "aardvarks.animals.example.com"), func(w *harness) {
 		redacting("wd", "spec.serial")(&w.options)
 		r := widget("v1")
 		r.ShortNames = []string{"wd"}
@@ -483,7 +483,7 @@ func TestRedactRuleOutlivesItsName(t *testing.T) {
 			w.await("it is told", func() bool { return len(w.only("widgets.example.com")) == lines })
 		}
 		tell(2)
-		w.srv.AddResource(kubefake.Resource{
+		w.srv.AddResource(fake.Resource{
 			Group: "animals.example.com", Version: "v1", Resource: "aardvarks", Kind: "Aardvark", ShortNames: []string{"wd"}, Namespaced: true,
 		})
 		w.await("the other one is watched", func() bool { return w.state("aardvarks.animals.example.com").State == watcher.Watching })
@@ -503,7 +503,7 @@ func TestRedactRuleOutlivesItsName(t *testing.T) {
 
 // Another order of paths is no change.
 func TestApplyTheSameInAnotherOrder(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		shape := func(drop, redact []string) func(*streams.Options) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -40,7 +40,7 @@ func TestUnreadable(t *testing.T) {
 	} {
 		for _, phase := range []habitPhase{fromTheStart, whileFollowed, whileDown, whenExpired} {
 			t.Run(name+"/"+string(phase), func(t *testing.T) {
-				bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
+				bubble(t, fake.Options{}, entries("widgets.example.com"), func(w *harness) {
 					w.srv.AddResource(widget("v1"))
 					for _, o := range []string{"default/before", "default/z", "other/a", "zoo/a"} {
 						namespace, name, _ := strings.Cut(o, "/")
@@ -50,7 +50,7 @@ func TestUnreadable(t *testing.T) {
 						w.putIn(widgets, "many", fmt.Sprintf("x%04d", i), nil)
 					}
 					namespace, name, _ := strings.Cut(c.bad, "/")
-					h := &kubefake.Habit{Unreadable: name}
+					h := &fake.Habit{Unreadable: name}
 					spoil := func() {
 						w.srv.SetHabit(widgets, h)
 						w.putIn(widgets, namespace, name, nil)
@@ -149,7 +149,7 @@ func TestSeveralUnreadable(t *testing.T) {
 		"at the beginning": {bad: []string{"p/bad"}, later: []string{"a/bad"}, between: []string{"a/z", "b/new", "p/a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("widgets.example.com"), func(w *harness) {
 				w.srv.AddResource(widget("v1"))
 				put := func(all []string) {
 					for _, o := range all {
@@ -159,7 +159,7 @@ func TestSeveralUnreadable(t *testing.T) {
 				}
 				put([]string{"default/first", "zz/last"})
 				put(c.known)
-				w.srv.SetHabit(widgets, &kubefake.Habit{Unreadable: "bad"})
+				w.srv.SetHabit(widgets, &fake.Habit{Unreadable: "bad"})
 				put(c.bad)
 				w.start()
 				w.awaitFor(aroundWaits, "it says why", func() bool { return w.state("widgets.example.com").Reason == unreadable })
@@ -197,12 +197,12 @@ func TestSeveralUnreadable(t *testing.T) {
 func TestUnreadableSkipped(t *testing.T) {
 	e := entries("widgets.example.com")
 	e[0].Initial = config.Skip
-	bubble(t, kubefake.Options{}, e, func(w *harness) {
+	bubble(t, fake.Options{}, e, func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		for _, name := range []string{"a", "bad", "c", "d"} {
 			w.putIn(widgets, "default", name, nil)
 		}
-		w.srv.SetHabit(widgets, &kubefake.Habit{Unreadable: "bad"})
+		w.srv.SetHabit(widgets, &fake.Habit{Unreadable: "bad"})
 		w.start()
 		w.awaitFor(aroundWaits, "it says why", func() bool { return w.state("widgets.example.com").Reason == unreadable })
 		if lines := w.lines(); len(lines) > 0 {
@@ -224,13 +224,13 @@ func TestUnreadableSkipped(t *testing.T) {
 // An error that passes while an object is looked for is blamed on none.
 func TestUnreadableForAMoment(t *testing.T) {
 	for failing := 1; failing < 150; failing += 7 {
-		bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
+		bubble(t, fake.Options{}, entries("widgets.example.com"), func(w *harness) {
 			w.srv.AddResource(widget("v1"))
 			for i := range 6 {
 				w.putIn(widgets, fmt.Sprint("n", i/2), fmt.Sprint("name-", i), nil)
 			}
 			var lists atomic.Int64
-			w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+			w.srv.SetFault(func(r fake.Request) *fake.Fault {
 				token, _ := base64.RawURLEncoding.DecodeString(r.Query.Get("continue"))
 				if r.Resource != "widgets" || strings.Contains(string(token), `"start":"~"`) {
 					return nil // that the server answers
@@ -238,7 +238,7 @@ func TestUnreadableForAMoment(t *testing.T) {
 				if lists.Add(1) > int64(failing) {
 					return nil
 				}
-				return &kubefake.Fault{Status: http.StatusInternalServerError}
+				return &fake.Fault{Status: http.StatusInternalServerError}
 			})
 			w.start()
 			w.awaitFor(3*aroundWaits, "it watches", w.watching)
@@ -252,20 +252,20 @@ func TestUnreadableForAMoment(t *testing.T) {
 
 // A server that refuses watches and fails one list has not lost the position.
 func TestListFailsOnce(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("widgets.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		w.putIn(widgets, "default", "a", nil)
 		w.start()
 		w.synced()
 		var lists atomic.Int64
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			switch {
 			case r.Resource != "widgets":
 			case r.Verb == "watch":
-				return &kubefake.Fault{Status: http.StatusTooManyRequests}
+				return &fake.Fault{Status: http.StatusTooManyRequests}
 			case strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") && r.Query.Get("continue") == "":
 				if lists.Add(1)%2 == 1 {
-					return &kubefake.Fault{Status: http.StatusInternalServerError}
+					return &fake.Fault{Status: http.StatusInternalServerError}
 				}
 			}
 			return nil

@@ -11,7 +11,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
@@ -20,14 +20,14 @@ import (
 // pageFault fails pages of lists from the n-th on, for as long as it is on.
 func (w *harness) pageFault(from int, status int) (off func()) {
 	var pages atomic.Int64
-	w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+	w.srv.SetFault(func(r fake.Request) *fake.Fault {
 		if r.Verb != "list" || r.Resource != "configmaps" || r.Query.Get("limit") == "1" {
 			return nil
 		}
 		if pages.Add(1) < int64(from) {
 			return nil
 		}
-		return &kubefake.Fault{Status: status}
+		return &fake.Fault{Status: status}
 	})
 	return func() { w.srv.SetFault(nil) }
 }
@@ -39,7 +39,7 @@ func TestCatchUpBreaksOff(t *testing.T) {
 		"never begins": {1, 504}, "after a page": {2, 429}, "later": {4, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{MaxPage: 10, NoWatchList: true}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{MaxPage: 10, NoWatchList: true}, entries("configmaps"), func(w *harness) {
 				for i := range 60 {
 					w.set("default", fmt.Sprintf("a%02d", i), "Pending", "0")
 				}
@@ -90,7 +90,7 @@ func TestIgnoredChangesAddUp(t *testing.T) {
 	for name, redacts := range map[string]bool{"plain": false, "redacting": true} {
 		t.Run(name, func(t *testing.T) {
 			set := func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"data.note"}, true }
-			bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *harness) {
+			bubble(t, fake.Options{}, demanding("configmaps", set), func(w *harness) {
 				if redacts {
 					redacting("configmaps", "data.secret")(&w.options)
 				}
@@ -143,7 +143,7 @@ func TestFilterOfGone(t *testing.T) {
 					entry := demanding("configmaps", func(e *config.Resource) {
 						e.Filter, e.Changes, e.Initial = `object.data.phase == "Failed"`, changes, initial
 					})
-					bubble(t, kubefake.Options{}, entry, func(w *harness) {
+					bubble(t, fake.Options{}, entry, func(w *harness) {
 						set(&w.options)
 						w.set("default", "told", "Failed", "1")
 						w.set("default", "withheld", "Running", "1")
@@ -179,7 +179,7 @@ func TestFilterOfGoneInDoubt(t *testing.T) {
 			entry := demanding("configmaps", func(e *config.Resource) {
 				e.Filter, e.Changes = `object.data.phase == "Failed"`, changes
 			})
-			bubble(t, kubefake.Options{}, entry, func(w *harness) {
+			bubble(t, fake.Options{}, entry, func(w *harness) {
 				for _, name := range []string{"gone", "told"} {
 					w.set("default", name, "Failed", "1")
 				}
@@ -213,7 +213,7 @@ func TestFilterOfGoneInDoubt(t *testing.T) {
 // Lines that carry less than the object are not taken for it when they are read
 // back, however soon the daemon dies after the payload was changed.
 func TestPayloadChangesBeforeAKill(t *testing.T) {
-	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
+	bubble(t, fake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
 		w.set("default", "a", "Pending", "1")
 		w.start()
 		w.settled()
@@ -239,7 +239,7 @@ func TestChangesJoinIgnoreFields(t *testing.T) {
 	ask := func(changes bool) []config.Resource {
 		return demanding("configmaps", func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"data.note"}, changes })
 	}
-	bubble(t, kubefake.Options{}, ask(false), func(w *harness) {
+	bubble(t, fake.Options{}, ask(false), func(w *harness) {
 		w.set("default", "a", "Pending", "1")
 		w.set("default", "b", "Pending", "1")
 		w.start()
@@ -262,7 +262,7 @@ func TestChangesOfWhatWasExcluded(t *testing.T) {
 	ask := func(globs ...string) []config.Resource {
 		return demanding("configmaps", func(e *config.Resource) { e.ExcludeNamespaces, e.Changes = globs, true })
 	}
-	bubble(t, kubefake.Options{}, ask("kube-*"), func(w *harness) {
+	bubble(t, fake.Options{}, ask("kube-*"), func(w *harness) {
 		w.set("default", "a", "Pending", "1")
 		w.set("kube-x", "b", "Pending", "1")
 		w.start()
@@ -282,7 +282,7 @@ func TestChangesOfWhatWasExcluded(t *testing.T) {
 // Changes are turned on while the server does not let the stream run: what there is
 // to compare with is read once it does.
 func TestChangesTurnedOnWhileForbidden(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.set("default", "a", "Pending", "1")
 		w.start()
 		w.settled()
@@ -306,7 +306,7 @@ func TestChangesTurnedOnWhileForbidden(t *testing.T) {
 // The checkpoint cannot be written while a stream that compares nothing any more drops its previous versions: the
 // stream retries, others go on, and the daemon stays.
 func TestDropPreviousFails(t *testing.T) {
-	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
+	bubble(t, fake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
 		w.set("default", "a", "Running", "1")
 		w.start()
 		w.settled()

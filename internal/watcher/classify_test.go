@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kube/kubefake"
 )
 
 // A list is not asked for in another form after what had nothing to do with its form.
@@ -147,36 +147,36 @@ func TestClassify(t *testing.T) {
 func TestClassifyAnswers(t *testing.T) {
 	const html = "<html>nginx</html>"
 	for name, c := range map[string]struct {
-		fault *kubefake.Fault // nil: the server is down
+		fault *fake.Fault // nil: the server is down
 		want  outcome
 		watch string // reason where a watch is told otherwise
 	}{
-		"410":            {&kubefake.Fault{Status: 410}, outcome{action: actionRelist, reason: "Expired"}, ""},
-		"410 gone":       {&kubefake.Fault{Status: 410, Reason: metav1.StatusReasonGone}, outcome{action: actionRelist, reason: "Expired"}, ""},
-		"410 text":       {&kubefake.Fault{Status: 410, Body: html}, outcome{action: actionRelist, reason: "Expired"}, ""},
-		"404":            {&kubefake.Fault{Status: 404}, outcome{action: actionWait, reason: "NotFound"}, ""},
-		"404 text":       {&kubefake.Fault{Status: 404, Body: "404 page not found\n"}, outcome{action: actionWait, reason: "NotFound"}, ""},
-		"403 text":       {&kubefake.Fault{Status: 403, Body: html}, outcome{action: actionWait, reason: "Forbidden"}, ""},
-		"405":            {&kubefake.Fault{Status: 405}, outcome{action: actionWait, reason: "MethodNotAllowed"}, ""},
-		"401":            {&kubefake.Fault{Status: 401}, outcome{action: actionRetry, reason: "Unauthorized"}, ""},
-		"429":            {&kubefake.Fault{Status: 429, RetryAfter: 9}, outcome{action: actionRetry, reason: "TooManyRequests", after: 9 * time.Second}, ""},
-		"429 text":       {&kubefake.Fault{Status: 429, RetryAfter: 9, Body: html}, outcome{action: actionRetry, reason: "TooManyRequests", after: 9 * time.Second}, ""},
-		"503 text":       {&kubefake.Fault{Status: 503, RetryAfter: 4, Body: html}, outcome{action: actionRetry, reason: "ServerError", after: 4 * time.Second}, ""},
-		"500":            {&kubefake.Fault{Status: 500}, outcome{action: actionRetry, reason: "ServerError"}, ""},
-		"504":            {&kubefake.Fault{Status: 504}, outcome{action: actionRetry, reason: "Timeout"}, ""},
-		"400":            {&kubefake.Fault{Status: 400}, outcome{action: actionRetry, reason: "BadRequest"}, ""},
+		"410":            {&fake.Fault{Status: 410}, outcome{action: actionRelist, reason: "Expired"}, ""},
+		"410 gone":       {&fake.Fault{Status: 410, Reason: metav1.StatusReasonGone}, outcome{action: actionRelist, reason: "Expired"}, ""},
+		"410 text":       {&fake.Fault{Status: 410, Body: html}, outcome{action: actionRelist, reason: "Expired"}, ""},
+		"404":            {&fake.Fault{Status: 404}, outcome{action: actionWait, reason: "NotFound"}, ""},
+		"404 text":       {&fake.Fault{Status: 404, Body: "404 page not found\n"}, outcome{action: actionWait, reason: "NotFound"}, ""},
+		"403 text":       {&fake.Fault{Status: 403, Body: html}, outcome{action: actionWait, reason: "Forbidden"}, ""},
+		"405":            {&fake.Fault{Status: 405}, outcome{action: actionWait, reason: "MethodNotAllowed"}, ""},
+		"401":            {&fake.Fault{Status: 401}, outcome{action: actionRetry, reason: "Unauthorized"}, ""},
+		"429":            {&fake.Fault{Status: 429, RetryAfter: 9}, outcome{action: actionRetry, reason: "TooManyRequests", after: 9 * time.Second}, ""},
+		"429 text":       {&fake.Fault{Status: 429, RetryAfter: 9, Body: html}, outcome{action: actionRetry, reason: "TooManyRequests", after: 9 * time.Second}, ""},
+		"503 text":       {&fake.Fault{Status: 503, RetryAfter: 4, Body: html}, outcome{action: actionRetry, reason: "ServerError", after: 4 * time.Second}, ""},
+		"500":            {&fake.Fault{Status: 500}, outcome{action: actionRetry, reason: "ServerError"}, ""},
+		"504":            {&fake.Fault{Status: 504}, outcome{action: actionRetry, reason: "Timeout"}, ""},
+		"400":            {&fake.Fault{Status: 400}, outcome{action: actionRetry, reason: "BadRequest"}, ""},
 		"server is down": {nil, outcome{action: actionRetry, reason: "ConnectionRefused"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 			synctest.Test(t, func(t *testing.T) {
-				srv := kubefake.New(kubefake.Options{InMemory: true})
+				srv := fake.New(fake.Options{InMemory: true})
 				defer srv.Close()
 				client, err := kubeclient.New(srv.Config())
 				if err != nil {
 					t.Fatal(err)
 				}
-				srv.SetFault(func(kubefake.Request) *kubefake.Fault { return c.fault })
+				srv.SetFault(func(fake.Request) *fake.Fault { return c.fault })
 				if c.fault == nil {
 					srv.StopAPIServer()
 				}

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/watcher"
 )
 
@@ -32,7 +32,7 @@ const foreignUID = "99999999-8888-7777-6666-555555555555"
 
 // address is what one address leads to: a cluster, and later another one.
 type address struct {
-	server atomic.Pointer[kubefake.Server]
+	server atomic.Pointer[fake.Server]
 }
 
 func (a *address) transport() *http.Transport {
@@ -68,21 +68,21 @@ var addresses = map[string]func(*address) http.RoundTripper{
 // twoClusters is a world whose server's address can be made to lead to another cluster.
 type twoClusters struct {
 	*harness
-	other   *kubefake.Server
+	other   *fake.Server
 	address address
 	forget  func() // what a process that ends takes with it: its connections
 	refusal error  // of a start
 }
 
 // lead makes the address lead to a server.
-func (c *twoClusters) lead(to *kubefake.Server) { c.address.server.Store(to) }
+func (c *twoClusters) lead(to *fake.Server) { c.address.server.Store(to) }
 
 // between runs test where the other cluster is ahead of the journalled one by this many versions.
-func between(t *testing.T, o kubefake.Options, way string, ahead int, test func(*twoClusters)) {
+func between(t *testing.T, o fake.Options, way string, ahead int, test func(*twoClusters)) {
 	t.Helper()
 	bubble(t, o, entries("configmaps", "secrets", "deployments.apps"), func(w *harness) {
 		o.InMemory, o.ClusterUID = true, foreignUID
-		c := &twoClusters{harness: w, other: kubefake.New(o)}
+		c := &twoClusters{harness: w, other: fake.New(o)}
 		defer c.other.Close()
 		c.lead(w.srv)
 		transport := addresses[way](&c.address)
@@ -174,8 +174,8 @@ func (c *twoClusters) back(gaps bool) {
 }
 
 // swap has the address lead to the other cluster once the journalled one gets such a request.
-func (c *twoClusters) swap(at func(kubefake.Request) bool) {
-	c.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+func (c *twoClusters) swap(at func(fake.Request) bool) {
+	c.srv.SetFault(func(r fake.Request) *fake.Fault {
 		if at(r) {
 			c.lead(c.other)
 		}
@@ -183,21 +183,21 @@ func (c *twoClusters) swap(at func(kubefake.Request) bool) {
 	})
 }
 
-func asksVersion(r kubefake.Request) bool {
+func asksVersion(r fake.Request) bool {
 	return r.Verb == "list" && r.Query.Get("limit") == "1"
 }
 
-func asksFirstPage(r kubefake.Request) bool {
+func asksFirstPage(r fake.Request) bool {
 	return r.Verb == "list" && r.Query.Get("limit") != "1" && r.Query.Get("continue") == ""
 }
 
 // Another cluster answers at the same address. Not a line of it is written, the daemon ends, and the positions hold for
 // the day on which the address leads to the journalled cluster again.
 func TestAnotherClusterAtTheAddress(t *testing.T) {
-	paged := kubefake.Options{NoWatchList: true, MaxPage: 2}
+	paged := fake.Options{NoWatchList: true, MaxPage: 2}
 	for _, at := range []struct {
 		name    string
-		options kubefake.Options
+		options fake.Options
 		only    string // the one way in which it can come to this; "" for all
 		gaps    bool   // the journalled cluster has lost its history meanwhile
 		happens func(*twoClusters)
@@ -224,7 +224,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 		{name: "as the watch is asked for", happens: func(c *twoClusters) {
 			c.start()
 			c.synced()
-			c.swap(func(r kubefake.Request) bool { return r.Verb == "watch" })
+			c.swap(func(r fake.Request) bool { return r.Verb == "watch" })
 			c.srv.EndWatches()
 		}},
 		{name: "while the daemon does not run", happens: func(c *twoClusters) {
@@ -275,7 +275,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 func TestClusterThatDoesNotTell(t *testing.T) {
 	for name, ahead := range map[string]int{"equal": 0, "lower": -7, "higher": 7} {
 		t.Run(name, func(t *testing.T) {
-			between(t, kubefake.Options{}, "a gateway", ahead, func(c *twoClusters) {
+			between(t, fake.Options{}, "a gateway", ahead, func(c *twoClusters) {
 				c.other.Forbid(namespaces, "get")
 				c.start()
 				c.synced()
@@ -299,7 +299,7 @@ func TestClusterThatDoesNotTell(t *testing.T) {
 
 // Where the uid could never be read, everything goes on without; and the first one that can be read is kept.
 func TestClusterThatWasNeverKnown(t *testing.T) {
-	between(t, kubefake.Options{}, "a connection for each request", 0, func(c *twoClusters) {
+	between(t, fake.Options{}, "a connection for each request", 0, func(c *twoClusters) {
 		learnt := func() string {
 			id, err := c.life.gate.store.Cluster()
 			must(t, err)
@@ -329,13 +329,13 @@ func TestClusterThatWasNeverKnown(t *testing.T) {
 
 // What goes wrong with the check is retried and shown, costs no position, and is never taken for a fault of the resource.
 func TestClusterCheckFails(t *testing.T) {
-	for name, fault := range map[string]*kubefake.Fault{
+	for name, fault := range map[string]*fake.Fault{
 		"ServerError": status(503), "TooManyRequests": {Status: tooManyRequests, RetryAfter: 5}, "Expired": status(http.StatusGone),
 		"BadRequest": status(http.StatusBadRequest), "Unauthorized": status(http.StatusUnauthorized), "Timeout": {Hang: true},
 		"ClusterUnknown": status(http.StatusForbidden), "Error": {Status: http.StatusOK, Body: "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.start()
 				w.synced()
@@ -360,7 +360,7 @@ func TestClusterCheckFails(t *testing.T) {
 }
 
 // isCheck reports whether a request asks for the cluster's uid.
-func isCheck(r kubefake.Request) bool { return r.Resource == "namespaces" && r.Name == "kube-system" }
+func isCheck(r fake.Request) bool { return r.Resource == "namespaces" && r.Name == "kube-system" }
 
 // checks counts the requests for the cluster's uid after the nth request.
 func (w *harness) checks(n int) (count int) {
@@ -379,7 +379,7 @@ func TestClusterChecksAreShared(t *testing.T) {
 	for i := range streams {
 		e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%03d", i))
 	}
-	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
+	bubble(t, fake.Options{}, []config.Resource{e}, func(w *harness) {
 		w.pulse = never
 		w.start()
 		w.synced()
@@ -408,7 +408,7 @@ func TestClusterChecksAreShared(t *testing.T) {
 
 // A list in pages costs a check for each page.
 func TestClusterChecksOfPages(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		for i := range 10 {
 			w.put(configMaps, fmt.Sprint("a", i))
 		}
@@ -432,7 +432,7 @@ func TestClusterChecksOfPages(t *testing.T) {
 func TestClusterIDHasItsOwnConnection(t *testing.T) {
 	for name, load := range rotations() {
 		t.Run(name, func(t *testing.T) {
-			srv := kubefake.New(kubefake.Options{})
+			srv := fake.New(fake.Options{})
 			defer srv.Close()
 			config := load(t)(srv, t.TempDir())
 			access, err := kubeclient.NewAccess(config, nil, zap.NewNop())

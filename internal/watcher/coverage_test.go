@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -56,7 +56,7 @@ func (w *harness) wantCovered(began time.Time, want string) {
 
 // What happens to a stream, and what of it is covered. An event at a second confirms the position then.
 func TestCoverage(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps", "secrets"), func(w *harness) {
+	bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps", "secrets"), func(w *harness) {
 		w.pulse = never
 		began := time.Now()
 		put := func(second int) {
@@ -77,7 +77,7 @@ func TestCoverage(t *testing.T) {
 		w.wantCovered(began, "0-40")
 		w.at(began, 50)
 		w.srv.BreakWatches()
-		w.srv.SetFault(func(kubefake.Request) *kubefake.Fault { return status(503) })
+		w.srv.SetFault(func(fake.Request) *fake.Fault { return status(503) })
 		w.put(configMaps, "b")
 		w.at(began, 64)
 		w.srv.SetFault(nil)
@@ -154,7 +154,7 @@ func TestCoverage(t *testing.T) {
 
 // A stream whose events come too fast for a read to wait is confirmed all the same: from its first list on, and after a stop.
 func TestCoverageOfABusyStream(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
 		w.pulse = never
 		began := time.Now()
 		busy := func(seconds int) {
@@ -187,7 +187,7 @@ func TestCoverageOfABusyStream(t *testing.T) {
 
 // Until what had waited has come, the journal lacks it, also where the server answers the watch slowly.
 func TestCoverageBehindASlowAnswer(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
 		w.pulse = never
 		began := time.Now()
 		w.start()
@@ -198,11 +198,11 @@ func TestCoverageBehindASlowAnswer(t *testing.T) {
 		w.stop()
 		w.at(began, 30)
 		w.put(configMaps, "b")
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Verb != "watch" {
 				return nil
 			}
-			return &kubefake.Fault{Delay: 4 * time.Second}
+			return &fake.Fault{Delay: 4 * time.Second}
 		})
 		w.at(began, 100)
 		w.start()
@@ -230,7 +230,7 @@ func (w *harness) fromTime(n int) (t time.Time) {
 // is one that a list has raised.
 func TestGapFromTime(t *testing.T) {
 	for _, killed := range []bool{false, true} {
-		bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+		bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
 			w.pulse = never
 			for _, name := range []string{"a", "b", "c"} {
 				w.put(configMaps, name)
@@ -252,9 +252,9 @@ func TestGapFromTime(t *testing.T) {
 			w.put(configMaps, "a")
 			w.put(configMaps, "b")
 			w.srv.DropHistory()
-			w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+			w.srv.SetFault(func(r fake.Request) *fake.Fault {
 				if r.Resource == "configmaps" && lists(r) {
-					return &kubefake.Fault{Stream: kubefake.Cut, AfterEvents: 1, CutAfterBytes: 700}
+					return &fake.Fault{Stream: fake.Cut, AfterEvents: 1, CutAfterBytes: 700}
 				}
 				return nil
 			})
@@ -285,20 +285,20 @@ func TestGapFromTime(t *testing.T) {
 // What is written while a list is read is for the watch after it. If that finds the history lost, the GAP is from when the
 // list was asked for.
 func TestGapBehindSlowList(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
 		w.pulse = never
 		for i := range 600 { // two pages
 			w.put(configMaps, fmt.Sprint("object-", i))
 		}
 		var asked atomic.Int64
 		var wrote atomic.Bool
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			switch {
 			case r.Resource != "configmaps":
 			case r.Verb == "watch" && r.Query.Get("sendInitialEvents") != "":
 				return status(400)
 			case r.Query.Get("continue") != "":
-				return &kubefake.Fault{Delay: 20 * time.Second}
+				return &fake.Fault{Delay: 20 * time.Second}
 			case r.Verb == "list" && lists(r) && asked.Load() == 0:
 				asked.Store(time.Now().UnixNano())
 			case r.Verb == "watch" && wrote.CompareAndSwap(true, false):

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
@@ -41,11 +41,11 @@ func loader(path string) func() (*rest.Config, error) {
 func encoded(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
 // access writes the files by which a daemon reaches a server.
-type access func(t *testing.T, srv *kubefake.Server, dir string)
+type access func(t *testing.T, srv *fake.Server, dir string)
 
-func withFiles(write access) func(*testing.T) func(*kubefake.Server, string) func() (*rest.Config, error) {
-	return func(t *testing.T) func(*kubefake.Server, string) func() (*rest.Config, error) {
-		return func(srv *kubefake.Server, dir string) func() (*rest.Config, error) {
+func withFiles(write access) func(*testing.T) func(*fake.Server, string) func() (*rest.Config, error) {
+	return func(t *testing.T) func(*fake.Server, string) func() (*rest.Config, error) {
+		return func(srv *fake.Server, dir string) func() (*rest.Config, error) {
 			write(t, srv, dir)
 			return loader(filepath.Join(dir, "kubeconfig"))
 		}
@@ -54,13 +54,13 @@ func withFiles(write access) func(*testing.T) func(*kubefake.Server, string) fun
 
 // The ways to write down a server and a token.
 var accesses = map[string]access{
-	"in the kubeconfig": func(t *testing.T, srv *kubefake.Server, dir string) {
+	"in the kubeconfig": func(t *testing.T, srv *fake.Server, dir string) {
 		c := srv.Config()
 		kubeconfig(t, filepath.Join(dir, "kubeconfig"),
 			fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, c.Host, encoded(c.CAData)),
 			fmt.Sprintf(`"token": %q`, c.BearerToken))
 	},
-	"in files": func(t *testing.T, srv *kubefake.Server, dir string) {
+	"in files": func(t *testing.T, srv *fake.Server, dir string) {
 		c := srv.Config()
 		token, ca := filepath.Join(dir, "token"), filepath.Join(dir, "ca.crt")
 		replace(t, token, []byte(c.BearerToken))
@@ -72,8 +72,8 @@ var accesses = map[string]access{
 }
 
 // inCluster is rest.InClusterConfig with another folder.
-func inCluster(t *testing.T) func(*kubefake.Server, string) func() (*rest.Config, error) {
-	return func(srv *kubefake.Server, dir string) func() (*rest.Config, error) {
+func inCluster(t *testing.T) func(*fake.Server, string) func() (*rest.Config, error) {
+	return func(srv *fake.Server, dir string) func() (*rest.Config, error) {
 		accesses["in files"](t, srv, dir)
 		token := filepath.Join(dir, "token")
 		return func() (*rest.Config, error) {
@@ -88,8 +88,8 @@ func inCluster(t *testing.T) func(*kubefake.Server, string) func() (*rest.Config
 }
 
 // rotations are the ways above, for a test that has things replaced.
-func rotations() map[string]func(*testing.T) func(*kubefake.Server, string) func() (*rest.Config, error) {
-	all := map[string]func(*testing.T) func(*kubefake.Server, string) func() (*rest.Config, error){"in a cluster": inCluster}
+func rotations() map[string]func(*testing.T) func(*fake.Server, string) func() (*rest.Config, error) {
+	all := map[string]func(*testing.T) func(*fake.Server, string) func() (*rest.Config, error){"in a cluster": inCluster}
 	for name, a := range accesses {
 		all[name] = withFiles(a)
 	}
@@ -97,7 +97,7 @@ func rotations() map[string]func(*testing.T) func(*kubefake.Server, string) func
 }
 
 // rewrite brings the files up to date, in all ways alike.
-func rewrite(t *testing.T, name string, srv *kubefake.Server, dir string) {
+func rewrite(t *testing.T, name string, srv *fake.Server, dir string) {
 	t.Helper()
 	if name == "in a cluster" {
 		name = "in files"
@@ -152,7 +152,7 @@ func TestClientCertificateIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			issue := func(t *testing.T, srv *kubefake.Server, dir string) {
+			issue := func(t *testing.T, srv *fake.Server, dir string) {
 				certificate, key := srv.IssueClient()
 				kubeconfig(t, filepath.Join(dir, "kubeconfig"),
 					fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, srv.URL(), encoded(srv.Config().CAData)),
@@ -209,7 +209,7 @@ func TestCredentialsOfAnotherCluster(t *testing.T) {
 	noLeaks(t)
 	write := accesses["in the kubeconfig"]
 	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
-		other := kubefake.New(kubefake.Options{})
+		other := fake.New(fake.Options{})
 		defer other.Close()
 		if _, err := other.Create(configMaps, map[string]any{"metadata": map[string]any{"name": "theirs", "namespace": "default"}}); err != nil {
 			t.Fatal(err)
@@ -247,12 +247,12 @@ func TestCredentialsOfAnotherCluster(t *testing.T) {
 func TestAddressIsReplaced(t *testing.T) {
 	noLeaks(t)
 	var p *proxy
-	at := func(t *testing.T, host string, srv *kubefake.Server, dir string) {
+	at := func(t *testing.T, host string, srv *fake.Server, dir string) {
 		c := srv.Config()
 		kubeconfig(t, filepath.Join(dir, "kubeconfig"),
 			fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, host, encoded(c.CAData)), fmt.Sprintf(`"token": %q`, c.BearerToken))
 	}
-	watched(t, streams.Options{}, withFiles(func(t *testing.T, srv *kubefake.Server, dir string) {
+	watched(t, streams.Options{}, withFiles(func(t *testing.T, srv *fake.Server, dir string) {
 		p = newProxy(t, strings.TrimPrefix(srv.URL(), "https://"))
 		at(t, "https://"+p.address(), srv, dir)
 	})(t), func(d *daemon) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/watcher"
 )
 
@@ -13,12 +13,12 @@ import (
 // definition that was replaced, or an aggregated API with another server behind it. The stream says so, and goes on once
 // the server was asked what it serves.
 func TestResourceChanges(t *testing.T) {
-	for name, change := range map[string]func(*kubefake.Resource){
-		"kind":  func(r *kubefake.Resource) { r.Kind = "Gizmo" },
-		"scope": func(r *kubefake.Resource) { r.Namespaced = false },
+	for name, change := range map[string]func(*fake.Resource){
+		"kind":  func(r *fake.Resource) { r.Kind = "Gizmo" },
+		"scope": func(r *fake.Resource) { r.Namespaced = false },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("widgets.example.com", "configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("widgets.example.com", "configmaps"), func(w *harness) {
 				w.srv.AddResource(widget("v1"))
 				w.put(widgets, "w")
 				w.start()

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/watcher"
 )
 
@@ -18,8 +18,8 @@ var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "
 // withDefinitions has a server that tells of its definitions.
 func withDefinitions(t *testing.T, names []string, test func(*harness)) {
 	t.Helper()
-	bubble(t, kubefake.Options{}, entries(names...), func(w *harness) {
-		w.srv.AddResource(kubefake.Resource{
+	bubble(t, fake.Options{}, entries(names...), func(w *harness) {
+		w.srv.AddResource(fake.Resource{
 			Group: crds.Group, Version: crds.Version, Resource: crds.Resource, Kind: "CustomResourceDefinition", Compiled: true,
 		})
 		test(w)
@@ -117,11 +117,11 @@ func TestDefinitionsAreForbidden(t *testing.T) {
 
 // A server in trouble is not asked for definitions in a hot loop.
 func TestDefinitionsInTrouble(t *testing.T) {
-	for name, fault := range map[string]func(kubefake.Request) *kubefake.Fault{
+	for name, fault := range map[string]func(fake.Request) *fake.Fault{
 		"refused":    on(crds.Resource, "", status(500)),
-		"watch ends": on(crds.Resource, "watch", &kubefake.Fault{Stream: kubefake.End}),
-		"gone":       on(crds.Resource, "watch", &kubefake.Fault{Stream: kubefake.Gone}),
-		"garbage":    on(crds.Resource, "watch", &kubefake.Fault{Stream: kubefake.Garbage}),
+		"watch ends": on(crds.Resource, "watch", &fake.Fault{Stream: fake.End}),
+		"gone":       on(crds.Resource, "watch", &fake.Fault{Stream: fake.Gone}),
+		"garbage":    on(crds.Resource, "watch", &fake.Fault{Stream: fake.Garbage}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			withDefinitions(t, []string{"widgets.example.com"}, func(w *harness) {

@@ -15,7 +15,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -88,7 +88,7 @@ func TestSelection(t *testing.T) {
 			held:     4,
 		},
 	} {
-		for server, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+		for server, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 			t.Run(name+"/"+server, func(t *testing.T) {
 				bubble(t, o, demanding("configmaps", c.set), func(w *harness) {
 					w.set("default", "a", "Running", "1")
@@ -133,7 +133,7 @@ func TestSelection(t *testing.T) {
 
 // An object on which the filter cannot be evaluated is written, and counted.
 func TestFilterFails(t *testing.T) {
-	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Filter = `object.data.phase == "Failed"` }), func(w *harness) {
+	bubble(t, fake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Filter = `object.data.phase == "Failed"` }), func(w *harness) {
 		w.start()
 		w.settled()
 		n := w.tell(0, "SYNCED +0 ~0 -0 =0")
@@ -154,7 +154,7 @@ func TestFilterFails(t *testing.T) {
 // Lines say what changed, from the version before, across restarts of each kind,
 // and from whatever the reader was told of last where history was lost.
 func TestChangesAcrossRestarts(t *testing.T) {
-	for server, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+	for server, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		for end, stop := range map[string]func(*harness){"stopped": (*harness).stop, "killed": (*harness).kill} {
 			t.Run(server+"/"+end, func(t *testing.T) {
 				bubble(t, o, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
@@ -191,7 +191,7 @@ func TestChangesAcrossRestarts(t *testing.T) {
 
 // Turned on for a stream that runs already, the first change of each object shows.
 func TestChangesTurnedOn(t *testing.T) {
-	bubble(t, kubefake.Options{MaxPage: 3}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{MaxPage: 3}, entries("configmaps"), func(w *harness) {
 		for i := range 10 {
 			w.set("default", fmt.Sprint("a", i), "Pending", "0")
 		}
@@ -237,7 +237,7 @@ func TestLastState(t *testing.T) {
 	} {
 		t.Run(payload, func(t *testing.T) {
 			set := func(e *config.Resource) { e.Changes, e.Payload = true, payload }
-			bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *harness) {
+			bubble(t, fake.Options{}, demanding("configmaps", set), func(w *harness) {
 				w.set("default", "a", "Running", "1")
 				w.start()
 				w.settled()
@@ -264,7 +264,7 @@ func TestIgnoreFields(t *testing.T) {
 		for end, stop := range map[string]func(*harness){"stopped": (*harness).stop, "killed": (*harness).kill} {
 			t.Run(name+"/"+end, func(t *testing.T) {
 				set := func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"data.note"}, changes }
-				bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *harness) {
+				bubble(t, fake.Options{}, demanding("configmaps", set), func(w *harness) {
 					w.set("default", "a", "Running", "1")
 					w.set("default", "b", "Running", "1")
 					w.start()
@@ -308,7 +308,7 @@ func TestIgnoreFields(t *testing.T) {
 // What a Secret hides is looked at, and stands nowhere.
 func TestIgnoreFieldsOfSecrets(t *testing.T) {
 	set := func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"metadata.labels"}, true }
-	bubble(t, kubefake.Options{}, demanding("secrets", set), func(w *harness) {
+	bubble(t, fake.Options{}, demanding("secrets", set), func(w *harness) {
 		put := func(value, label string) {
 			object := map[string]any{
 				"metadata": map[string]any{"name": "a", "namespace": "default", "labels": map[string]any{"l": label}},
@@ -357,7 +357,7 @@ func TestIgnoreFieldsOfSecrets(t *testing.T) {
 // A line that is longer than it may be keeps its metadata, also where it must be
 // read back; what changed next is then not known.
 func TestMaxLineBytes(t *testing.T) {
-	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
+	bubble(t, fake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
 		w.options.MaxLineBytes = 2048
 		w.set("default", "z", "Running", "there is something to keep")
 		w.start()

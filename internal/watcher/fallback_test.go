@@ -9,14 +9,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/watcher"
 )
 
 // streamedOnly is a fault of streamed lists.
-func streamedOnly(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
-	return func(r kubefake.Request) *kubefake.Fault {
+func streamedOnly(f *fake.Fault) func(fake.Request) *fake.Fault {
+	return func(r fake.Request) *fake.Fault {
 		if r.Resource == "configmaps" && r.Query.Get("sendInitialEvents") != "" {
 			return f
 		}
@@ -25,8 +25,8 @@ func streamedOnly(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
 }
 
 // pagesOnly is a fault of lists in pages, the question for the version aside.
-func pagesOnly(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
-	return func(r kubefake.Request) *kubefake.Fault {
+func pagesOnly(f *fake.Fault) func(fake.Request) *fake.Fault {
+	return func(r fake.Request) *fake.Fault {
 		if r.Resource == "configmaps" && r.Verb == "list" && lists(r) {
 			return f
 		}
@@ -47,9 +47,9 @@ func (w *harness) streamed(n int) (count int) {
 // A streamed list that cannot come to its end gives way to pages, at the latest
 // after two attempts. That holds for a day.
 func TestStreamedListGivesWay(t *testing.T) {
-	for name, f := range map[string]*kubefake.Fault{
-		"ERROR 500 in front of an old etcd": {Stream: kubefake.Failed, Status: 500},
-		"ERROR 500 after some objects":      {Stream: kubefake.Failed, Status: 500, AfterEvents: 3},
+	for name, f := range map[string]*fake.Fault{
+		"ERROR 500 in front of an old etcd": {Stream: fake.Failed, Status: 500},
+		"ERROR 500 after some objects":      {Stream: fake.Failed, Status: 500, AfterEvents: 3},
 		"500":                               status(500),
 		"501":                               status(501),
 		"503":                               status(503),
@@ -57,12 +57,12 @@ func TestStreamedListGivesWay(t *testing.T) {
 		"504":                               status(504),
 		"410":                               status(410),
 		"cut after a while by a proxy":      {CutAfterBytes: 900},
-		"ends after a while":                {Stream: kubefake.End, AfterEvents: 3},
+		"ends after a while":                {Stream: fake.End, AfterEvents: 3},
 		"no answer":                         {Hang: true},
 		"garbage":                           {Status: 200, Body: "<html>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				for i := range 9 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
@@ -98,9 +98,9 @@ func TestStreamedListGivesWay(t *testing.T) {
 
 // Pages that cannot be had give way to a streamed list, also where that was given up.
 func TestPagesGiveWay(t *testing.T) {
-	for name, f := range map[string]*kubefake.Fault{"502": status(502), "cut": {CutAfterBytes: 700}, "413": status(413)} {
+	for name, f := range map[string]*fake.Fault{"502": status(502), "cut": {CutAfterBytes: 700}, "413": status(413)} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				for i := range 9 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
@@ -121,8 +121,8 @@ func TestPagesGiveWay(t *testing.T) {
 // A server that ignores sendInitialEvents sends an event before any pause is
 // over, for ever.
 func TestServerIgnoresSendInitialEventsAndIsBusy(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
-		w.srv.SetFault(on("configmaps", "watch", &kubefake.Fault{OmitInitialEventsEnd: true}))
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
+		w.srv.SetFault(on("configmaps", "watch", &fake.Fault{OmitInitialEventsEnd: true}))
 		w.put(configMaps, "a")
 		w.start()
 		w.awaitFor(10*time.Minute, "first sync", func() bool {
@@ -136,8 +136,8 @@ func TestServerIgnoresSendInitialEventsAndIsBusy(t *testing.T) {
 }
 
 // refuses is a fault of watches from one version.
-func refuses(version string, f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
-	return func(r kubefake.Request) *kubefake.Fault {
+func refuses(version string, f *fake.Fault) func(fake.Request) *fake.Fault {
+	return func(r fake.Request) *fake.Fault {
 		if r.Resource == "configmaps" && r.Verb == "watch" && r.Query.Get("resourceVersion") == version {
 			return f
 		}
@@ -147,16 +147,16 @@ func refuses(version string, f *kubefake.Fault) func(kubefake.Request) *kubefake
 
 // A position that the server does not take, while it takes others, is lost.
 func TestPositionRefused(t *testing.T) {
-	for name, f := range map[string]*kubefake.Fault{
+	for name, f := range map[string]*fake.Fault{
 		"400":         status(400),
 		"422":         status(422),
 		"500":         status(500),
 		"too large":   {Status: 504, Reason: metav1.StatusReasonTimeout, Message: "Too large resource version", Cause: metav1.CauseTypeResourceVersionTooLarge},
-		"ERROR event": {Stream: kubefake.Failed, Status: 400},
-		"garbage":     {Stream: kubefake.Garbage},
+		"ERROR event": {Stream: fake.Failed, Status: 400},
+		"garbage":     {Stream: fake.Garbage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				w.start()
@@ -180,7 +180,7 @@ func TestPositionRefused(t *testing.T) {
 func TestPositionRefusedByAccident(t *testing.T) {
 	for _, code := range []int{400, 422, 500} {
 		for _, times := range []int{1, 2, 4} {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.start()
 				w.synced()
@@ -202,7 +202,7 @@ func TestPositionRefusedByAccident(t *testing.T) {
 // A watch that was accepted, and ends with an error later, was not refused: an etcd that loses its leader ends those
 // of Events so, which have no bookmarks.
 func TestWatchThatFailsLater(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: 100 * time.Hour}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{BookmarkInterval: 100 * time.Hour}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -210,7 +210,7 @@ func TestWatchThatFailsLater(t *testing.T) {
 		for range 10 {
 			w.put(secrets, "noise")
 			w.pass(30 * time.Second)
-			w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Failed, Status: 500})))
+			w.srv.SetFault(first(1, on("configmaps", "watch", &fake.Fault{Stream: fake.Failed, Status: 500})))
 			w.srv.EndWatches()
 		}
 		w.put(configMaps, "a")
@@ -225,10 +225,10 @@ func TestWatchThatFailsLater(t *testing.T) {
 // one cannot be told from its next version.
 func TestNoResourceVersion(t *testing.T) {
 	const object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"default","uid":"u"%s},"data":{"k":"v"}}`
-	list := func(version, object string) *kubefake.Fault {
-		return &kubefake.Fault{Status: http.StatusOK, Body: fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{%s},"items":[%s]}`, version, object)}
+	list := func(version, object string) *fake.Fault {
+		return &fake.Fault{Status: http.StatusOK, Body: fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{%s},"items":[%s]}`, version, object)}
 	}
-	for name, f := range map[string]*kubefake.Fault{
+	for name, f := range map[string]*fake.Fault{
 		"list without":        list("", ""),
 		"list with an empty":  list(`"resourceVersion":""`, ""),
 		"list with 0":         list(`"resourceVersion":"0"`, ""),
@@ -237,7 +237,7 @@ func TestNoResourceVersion(t *testing.T) {
 		"version without one": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{NoWatchList: true}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{NoWatchList: true}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				fault := pagesOnly(f)
 				if f.Body == "" {
@@ -269,13 +269,13 @@ func TestNoResourceVersion(t *testing.T) {
 
 // A list whose pages do not come to an end is given up.
 func TestEndlessPages(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		for i := range 5 {
 			w.put(configMaps, fmt.Sprint("a", i))
 		}
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
-				return &kubefake.Fault{Status: http.StatusOK, Body: `{"metadata":{"resourceVersion":"9","continue":"again"},"items":[]}`}
+				return &fake.Fault{Status: http.StatusOK, Body: `{"metadata":{"resourceVersion":"9","continue":"again"},"items":[]}`}
 			}
 			return nil
 		})
@@ -292,7 +292,7 @@ func TestEndlessPages(t *testing.T) {
 
 // Failures make the pauses longer; a watch that lasts and brings something makes the next one short again.
 func TestPausesBeginAgain(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()

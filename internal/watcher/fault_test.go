@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"sync"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // requests are those about one resource, by verb, from the nth request on.
-func (w *harness) requests(from int, resource, verb string) []kubefake.Request {
-	var some []kubefake.Request
+func (w *harness) requests(from int, resource, verb string) []fake.Request {
+	var some []fake.Request
 	for _, r := range w.srv.Requests()[from:] {
 		if r.Resource == resource && r.Verb == verb {
 			some = append(some, r)
@@ -30,8 +30,8 @@ func (w *harness) firstWatch(from int, resource string) string {
 }
 
 // on makes a fault for the requests of one resource; verb "" is every verb.
-func on(resource, verb string, f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
-	return func(r kubefake.Request) *kubefake.Fault {
+func on(resource, verb string, f *fake.Fault) func(fake.Request) *fake.Fault {
+	return func(r fake.Request) *fake.Fault {
 		if r.Resource == resource && (verb == "" || r.Verb == verb) {
 			return f
 		}
@@ -40,9 +40,9 @@ func on(resource, verb string, f *kubefake.Fault) func(kubefake.Request) *kubefa
 }
 
 // first lets only the first n of the requests that choose strikes go wrong.
-func first(n int, choose func(kubefake.Request) *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
+func first(n int, choose func(fake.Request) *fake.Fault) func(fake.Request) *fake.Fault {
 	var mu sync.Mutex
-	return func(r kubefake.Request) *kubefake.Fault {
+	return func(r fake.Request) *fake.Fault {
 		f := choose(r)
 		if f == nil {
 			return nil
@@ -59,11 +59,11 @@ func first(n int, choose func(kubefake.Request) *kubefake.Fault) func(kubefake.R
 
 // lists tells a request that begins a list, streamed or in pages, from the
 // question for the current version.
-func lists(r kubefake.Request) bool {
+func lists(r fake.Request) bool {
 	return r.Query.Get("sendInitialEvents") == "true" || r.Verb == "list" && (r.Query.Get("limit") != "1" || r.Query.Get("continue") != "")
 }
 
 // status is a fault that answers with an HTTP status.
-func status(code int) *kubefake.Fault { return &kubefake.Fault{Status: code} }
+func status(code int) *fake.Fault { return &fake.Fault{Status: code} }
 
 const tooManyRequests = http.StatusTooManyRequests

@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/watcher"
 )
 
@@ -42,7 +42,7 @@ var netResult = []string{
 }
 
 // ways are the shapes of a 410 and of a list.
-var ways = map[string]kubefake.Options{
+var ways = map[string]fake.Options{
 	"410 in the stream, streamed": {},
 	"410 as status, streamed":     {GoneAsStatus: true},
 	"410 in the stream, pages":    {NoWatchList: true, MaxPage: 2},
@@ -102,7 +102,7 @@ func TestGapWhileRunning(t *testing.T) {
 
 // The server says in mid-watch that the history is gone.
 func TestGoneInMidWatch(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "k")
 		w.start()
 		w.synced()
@@ -112,7 +112,7 @@ func TestGoneInMidWatch(t *testing.T) {
 		w.put(configMaps, "a")
 		w.put(configMaps, "b")
 		w.put(configMaps, "c")
-		w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 2})))
+		w.srv.SetFault(first(1, on("configmaps", "watch", &fake.Fault{Stream: fake.Gone, AfterEvents: 2})))
 		w.srv.EndWatches()
 		w.synced()
 		w.tell(n, "ADDED watch a", "ADDED watch b", "GAP Expired", "ADDED relist c", "SYNCED +1 ~0 -0 =3")
@@ -145,7 +145,7 @@ func TestGapWithNothingChanged(t *testing.T) {
 // trouble is what can happen to a list. While it lasts the journal says what the
 // list has shown, after one GAP, and nothing of what it has not: no DELETED is
 // concluded from a part.
-var trouble = map[string]*kubefake.Fault{
+var trouble = map[string]*fake.Fault{
 	"forbidden":         status(403),
 	"not found":         status(404),
 	"not found in text": {Status: 404, Body: "404 page not found\n"},
@@ -165,19 +165,19 @@ var trouble = map[string]*kubefake.Fault{
 }
 
 // streamTrouble is for streamed lists only, after the first object.
-var streamTrouble = map[string]*kubefake.Fault{
-	"stream: gone":         {Stream: kubefake.Gone, AfterEvents: 1},
-	"stream: 500":          {Stream: kubefake.Failed, Status: 500, AfterEvents: 1},
-	"stream: 403":          {Stream: kubefake.Failed, Status: 403, AfterEvents: 1},
-	"stream: cut":          {Stream: kubefake.Cut, AfterEvents: 1},
-	"stream: cut an event": {Stream: kubefake.CutMidEvent, AfterEvents: 1},
-	"stream: end":          {Stream: kubefake.End, AfterEvents: 1},
-	"stream: end at once":  {Stream: kubefake.End},
-	"stream: garbage":      {Stream: kubefake.Garbage, AfterEvents: 1},
+var streamTrouble = map[string]*fake.Fault{
+	"stream: gone":         {Stream: fake.Gone, AfterEvents: 1},
+	"stream: 500":          {Stream: fake.Failed, Status: 500, AfterEvents: 1},
+	"stream: 403":          {Stream: fake.Failed, Status: 403, AfterEvents: 1},
+	"stream: cut":          {Stream: fake.Cut, AfterEvents: 1},
+	"stream: cut an event": {Stream: fake.CutMidEvent, AfterEvents: 1},
+	"stream: end":          {Stream: fake.End, AfterEvents: 1},
+	"stream: end at once":  {Stream: fake.End},
+	"stream: garbage":      {Stream: fake.Garbage, AfterEvents: 1},
 }
 
 func TestTroubleInARelist(t *testing.T) {
-	for listing, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+	for listing, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		for name, fault := range trouble {
 			t.Run(listing+"/"+name, func(t *testing.T) { testTrouble(t, o, fault) })
 		}
@@ -186,12 +186,12 @@ func TestTroubleInARelist(t *testing.T) {
 	for name, fault := range streamTrouble {
 		t.Run("streamed/"+name, func(t *testing.T) {
 			if fault.Status == 403 {
-				testTrouble(t, kubefake.Options{}, fault)
+				testTrouble(t, fake.Options{}, fault)
 				return
 			}
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				n := w.upset()
-				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+				w.srv.SetFault(func(r fake.Request) *fake.Fault {
 					if r.Resource == "configmaps" && r.Query.Get("sendInitialEvents") != "" {
 						return fault
 					}
@@ -205,8 +205,8 @@ func TestTroubleInARelist(t *testing.T) {
 		})
 	}
 	t.Run("pages/second page", func(t *testing.T) {
-		bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
-			testTroubleIn(w, func(r kubefake.Request) *kubefake.Fault {
+		bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+			testTroubleIn(w, func(r fake.Request) *fake.Fault {
 				if r.Query.Get("continue") != "" {
 					return status(403)
 				}
@@ -216,9 +216,9 @@ func TestTroubleInARelist(t *testing.T) {
 	})
 }
 
-func testTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
+func testTrouble(t *testing.T, o fake.Options, fault *fake.Fault) {
 	bubble(t, o, entries("configmaps"), func(w *harness) {
-		testTroubleIn(w, func(r kubefake.Request) *kubefake.Fault {
+		testTroubleIn(w, func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" && lists(r) {
 				return fault
 			}
@@ -227,7 +227,7 @@ func testTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
 	})
 }
 
-func testTroubleIn(w *harness, fault func(kubefake.Request) *kubefake.Fault) {
+func testTroubleIn(w *harness, fault func(fake.Request) *fake.Fault) {
 	n := w.upset()
 	w.srv.SetFault(fault)
 	w.start()
@@ -257,22 +257,22 @@ func (w *harness) tellPart(n int) {
 
 // Trouble in a first sync: what was told of it stays told, once.
 func TestTroubleInAFirstSync(t *testing.T) {
-	for listing, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+	for listing, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		for name, fault := range trouble {
 			t.Run(listing+"/"+name, func(t *testing.T) { testFirstTrouble(t, o, fault) })
 		}
 	}
 	for name, fault := range streamTrouble {
-		t.Run("streamed/"+name, func(t *testing.T) { testFirstTrouble(t, kubefake.Options{}, fault) })
+		t.Run("streamed/"+name, func(t *testing.T) { testFirstTrouble(t, fake.Options{}, fault) })
 	}
 }
 
-func testFirstTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
+func testFirstTrouble(t *testing.T, o fake.Options, fault *fake.Fault) {
 	bubble(t, o, entries("configmaps"), func(w *harness) {
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			w.put(configMaps, name)
 		}
-		w.srv.SetFault(first(3, func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(first(3, func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" && lists(r) {
 				return fault
 			}
@@ -299,8 +299,8 @@ func testFirstTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
 func TestBadRequestInMidWatch(t *testing.T) {
 	for _, code := range []int{400, 422} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
-				w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Failed, Status: code, AfterEvents: 4})))
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
+				w.srv.SetFault(first(1, on("configmaps", "watch", &fake.Fault{Stream: fake.Failed, Status: code, AfterEvents: 4})))
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				w.start()
@@ -344,9 +344,9 @@ func TestCheckpointLost(t *testing.T) {
 // A lost checkpoint is not lost for ever because one resource never comes to its first sync: what is added later is
 // new.
 func TestCheckpointLostBesideAResourceThatNeverSyncs(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v1"))
-		w.srv.SetHabit(widgets, &kubefake.Habit{ListVersion: kubefake.NoVersion})
+		w.srv.SetHabit(widgets, &fake.Habit{ListVersion: fake.NoVersion})
 		w.put(configMaps, "a")
 		w.put(secrets, "s")
 		w.start()
@@ -373,11 +373,11 @@ func TestCheckpointLostBesideAResourceThatNeverSyncs(t *testing.T) {
 // A watch is not opened at a position that the server has not reached, and the
 // question for it is part of every session.
 func TestHungServer(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		for _, verb := range []string{"list", "watch"} {
-			w.srv.SetFault(first(3, on("configmaps", verb, &kubefake.Fault{Hang: true})))
+			w.srv.SetFault(first(3, on("configmaps", verb, &fake.Fault{Hang: true})))
 			w.srv.EndWatches()
 			w.put(configMaps, "a")
 			w.pass(10 * time.Minute)
@@ -387,7 +387,7 @@ func TestHungServer(t *testing.T) {
 			w.srv.SetFault(nil)
 		}
 		// A watch that says nothing any more is given up some time after it should have ended.
-		w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Silent, AfterEvents: 0})))
+		w.srv.SetFault(first(1, on("configmaps", "watch", &fake.Fault{Stream: fake.Silent, AfterEvents: 0})))
 		w.srv.EndWatches()
 		w.put(configMaps, "b")
 		w.pass(15 * time.Minute)
@@ -411,7 +411,7 @@ func (w *harness) breakRelist() (lines int, size int64) {
 	w.put(configMaps, "a")
 	w.put(configMaps, "d")
 	w.srv.DropHistory()
-	w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+	w.srv.SetFault(func(r fake.Request) *fake.Fault {
 		if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
 			return status(500)
 		}
@@ -425,7 +425,7 @@ func (w *harness) breakRelist() (lines int, size int64) {
 
 // Lines are lost with an open GAP among them, while the server stands still: that GAP holds for nothing.
 func TestTruncatedInARelist(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		n, size := w.breakRelist()
 		must(t, os.Truncate(w.journal(), size))
 		w.read, w.readBytes = w.read[:n], size
@@ -441,7 +441,7 @@ func TestTruncatedInARelist(t *testing.T) {
 
 // Lines are lost while the SYNCED line of a list is still to be written: that line comes, and then the GAP.
 func TestTruncatedBeforeSynced(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -469,7 +469,7 @@ func TestTruncatedBeforeSynced(t *testing.T) {
 
 // Lines are lost of a resource that has no objects, while the server stands still: there is nothing to tell but the GAP.
 func TestTruncatedWithoutObjects(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		n := w.tell(0, "SYNCED +0 ~0 -0 =0")
@@ -489,7 +489,7 @@ func TestTruncatedWithoutObjects(t *testing.T) {
 
 // The checkpoint is lost with a GAP open, while the server stands still: that is a reason of its own.
 func TestCheckpointLostInARelist(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		n, _ := w.breakRelist()
 		w.forget()
 		w.srv.SetFault(nil)
@@ -504,7 +504,7 @@ func TestCheckpointLostInARelist(t *testing.T) {
 // A lost checkpoint costs the streams that it may have had a GAP, and not those
 // that are added when all of them are known again.
 func TestLostIsOver(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.put(secrets, "s")
 		w.start()

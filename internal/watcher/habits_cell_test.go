@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
@@ -46,7 +46,7 @@ type habitCell struct {
 	*harness
 	row    habitRow
 	phase  habitPhase
-	habit  *kubefake.Habit
+	habit  *fake.Habit
 	judge  *judge
 	judged int // that the judge has read
 	said   int
@@ -191,12 +191,12 @@ func (c *habitCell) restart(meanwhile func()) {
 // expire has the next watch of the resource with the habit refused as too old.
 func (c *habitCell) expire() {
 	var struck atomic.Bool
-	c.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+	c.srv.SetFault(func(r fake.Request) *fake.Fault {
 		watch := r.Resource == "widgets" && r.Verb == "watch" && r.Query.Get("resourceVersion") != ""
 		if !watch || !struck.CompareAndSwap(false, true) {
 			return nil
 		}
-		return &kubefake.Fault{Status: http.StatusGone, Stream: kubefake.Gone}
+		return &fake.Fault{Status: http.StatusGone, Stream: fake.Gone}
 	})
 	c.srv.EndWatches()
 	c.act(3)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -17,9 +17,9 @@ var judgedTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // judgedHistory is: a is created at 1, changed at 2, 3 and 4, deleted at 7, and created again at 8; b, in another
 // namespace, is created at 5; c is created at 6 and loses its label at 9.
-func judgedHistory() []kubefake.Write {
-	object := func(version int, namespace, name, uid string, labels map[string]any) kubefake.Write {
-		return kubefake.Write{Version: uint64(version), Time: judgedTime.Add(time.Duration(version) * time.Second), Object: map[string]any{
+func judgedHistory() []fake.Write {
+	object := func(version int, namespace, name, uid string, labels map[string]any) fake.Write {
+		return fake.Write{Version: uint64(version), Time: judgedTime.Add(time.Duration(version) * time.Second), Object: map[string]any{
 			"kind": "Widget",
 			"metadata": map[string]any{
 				"namespace": namespace, "name": name, "uid": uid, "resourceVersion": fmt.Sprint(version), "labels": labels,
@@ -30,7 +30,7 @@ func judgedHistory() []kubefake.Write {
 	app := map[string]any{"app": "a"}
 	gone := object(7, "x", "a", "A1", app)
 	gone.Deleted = true
-	return []kubefake.Write{
+	return []fake.Write{
 		object(1, "x", "a", "A1", app), object(2, "x", "a", "A1", app), object(3, "x", "a", "A1", app), object(4, "x", "a", "A1", app),
 		object(5, "y", "b", "B", app), object(6, "x", "c", "C", app), gone, object(8, "x", "a", "A2", app),
 		object(9, "x", "c", "C", map[string]any{}),
@@ -38,7 +38,7 @@ func judgedHistory() []kubefake.Write {
 }
 
 // judgedLine is a line about a write, told by the stream ten seconds after the last one.
-func judgedLine(typ, stream string, w kubefake.Write) invariant.Line {
+func judgedLine(typ, stream string, w fake.Write) invariant.Line {
 	m := metaOf(w.Object)
 	object, err := json.Marshal(w.Object)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -45,10 +45,10 @@ const (
 type judgedStream struct {
 	name, namespace, label, field string
 
-	writes  map[string][]kubefake.Write // by namespace/name
-	version uint64                      // of the last write
-	lies    bool                        // the server says other uids or versions than it has stored
-	said    map[string][]kubefake.Said  // by namespace/name
+	writes  map[string][]fake.Write // by namespace/name
+	version uint64                  // of the last write
+	lies    bool                    // the server says other uids or versions than it has stored
+	said    map[string][]fake.Said  // by namespace/name
 
 	known     map[string]invariant.Line // by namespace/name
 	shows     map[string]int            // index in writes of what that says, -1 for none
@@ -69,7 +69,7 @@ func newJudge() *judge {
 // watch adds a stream by its name, which says what it selects.
 func (j *judge) watch(name string) *judgedStream {
 	s := &judgedStream{
-		name: name, writes: make(map[string][]kubefake.Write), said: make(map[string][]kubefake.Said),
+		name: name, writes: make(map[string][]fake.Write), said: make(map[string][]fake.Said),
 		known: make(map[string]invariant.Line), shows: make(map[string]int), told: make(map[string]int),
 		gone: make(map[string]bool),
 	}
@@ -88,7 +88,7 @@ func (j *judge) fault(check, format string, args ...any) {
 }
 
 // wrote adds what was written to the stream's resource since.
-func (s *judgedStream) wrote(history []kubefake.Write) {
+func (s *judgedStream) wrote(history []fake.Write) {
 	for _, w := range history {
 		s.version = w.Version
 		key := placeOf(w.Object)
@@ -97,7 +97,7 @@ func (s *judgedStream) wrote(history []kubefake.Write) {
 }
 
 // heard adds what the server has said since.
-func (s *judgedStream) heard(said []kubefake.Said) {
+func (s *judgedStream) heard(said []fake.Said) {
 	for _, w := range said {
 		key := placeOf(w.Object)
 		s.said[key] = append(s.said[key], w)
@@ -117,7 +117,7 @@ func metaOf(object map[string]any) map[string]any {
 }
 
 // has reports whether a write leaves an object that the stream selects.
-func (s *judgedStream) has(w kubefake.Write) bool {
+func (s *judgedStream) has(w fake.Write) bool {
 	m := metaOf(w.Object)
 	if w.Deleted || s.namespace != "" && m["namespace"] != s.namespace {
 		return false
@@ -257,8 +257,8 @@ func serialOf(object map[string]any) string {
 }
 
 // hasSaid reports whether the server has given the object of a write the uid and version of a line.
-func (s *judgedStream) hasSaid(key string, l *invariant.Line, w kubefake.Write) bool {
-	return slices.ContainsFunc(s.said[key], func(said kubefake.Said) bool {
+func (s *judgedStream) hasSaid(key string, l *invariant.Line, w fake.Write) bool {
+	return slices.ContainsFunc(s.said[key], func(said fake.Said) bool {
 		m := metaOf(said.Object)
 		uid, _ := m["uid"].(string)
 		version, _ := m["resourceVersion"].(string)
@@ -337,12 +337,12 @@ func (s *judgedStream) ended(l *invariant.Line, key, object string) bool {
 	}
 	// What the server says of a name is what counts where its objects lie.
 	return s.lies && (len(writes) > 0 && metaOf(writes[len(writes)-1].Object)["uid"] != l.UID ||
-		slices.ContainsFunc(s.said[key], func(said kubefake.Said) bool { return metaOf(said.Object)["uid"] != l.UID }))
+		slices.ContainsFunc(s.said[key], func(said fake.Said) bool { return metaOf(said.Object)["uid"] != l.UID }))
 }
 
 // saidGone reports whether the server has sent the deletion with the version that a line has.
 func (s *judgedStream) saidGone(key string, l *invariant.Line) bool {
-	return slices.ContainsFunc(s.said[key], func(said kubefake.Said) bool {
+	return slices.ContainsFunc(s.said[key], func(said fake.Said) bool {
 		m := metaOf(said.Object)
 		return said.Type == invariant.Deleted && m["uid"] == l.UID && m["resourceVersion"] == l.ResourceVersion
 	})

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -146,18 +146,18 @@ func (c *habitCell) verdictOfLines() (faults []string) {
 const neighbours = 40
 
 // badNeighbours are five ways to misbehave.
-var badNeighbours = []kubefake.Habit{
-	{ListVersion: kubefake.NoVersion},
-	{Start: kubefake.StartOver},
-	{Initial: kubefake.InitialEndOnly, Pages: kubefake.PagesRepeat},
+var badNeighbours = []fake.Habit{
+	{ListVersion: fake.NoVersion},
+	{Start: fake.StartOver},
+	{Initial: fake.InitialEndOnly, Pages: fake.PagesRepeat},
 	{OtherKind: true},
-	{EventVersion: kubefake.Alternating, Twice: true},
+	{EventVersion: fake.Alternating, Twice: true},
 }
 
 // startNeighbours starts a daemon with as many resources, of which the first ones have habits, and returns their names.
-func (w *harness) startNeighbours(n int, habits []kubefake.Habit) (names []string) {
+func (w *harness) startNeighbours(n int, habits []fake.Habit) (names []string) {
 	for i := range n {
-		r := kubefake.Resource{
+		r := fake.Resource{
 			Group: "example.com", Version: "v1", Namespaced: true,
 			Resource: fmt.Sprintf("kind%02ds", i), Kind: fmt.Sprintf("Kind%02d", i),
 		}
@@ -192,7 +192,7 @@ func (w *harness) goOn(names []string, rounds int, pause time.Duration) {
 // Five of forty resources misbehave in different ways, for an hour: the others are exact, without a GAP, and the daemon
 // is ready.
 func TestNeighbours(t *testing.T) {
-	bubble(t, kubefake.Options{}, nil, func(w *harness) {
+	bubble(t, fake.Options{}, nil, func(w *harness) {
 		names := w.startNeighbours(neighbours, badNeighbours)
 		w.await("the daemon is ready", func() bool { return w.life.manager.Ready(false) == nil })
 		w.goOn(names, 120, 30*time.Second)
@@ -240,7 +240,7 @@ func BenchmarkNeighbours(b *testing.B) {
 			defer debug.SetGCPercent(debug.SetGCPercent(400)) // the server keeps its whole history
 			kinds := []struct {
 				n      int
-				habits []kubefake.Habit
+				habits []fake.Habit
 			}{{busy, nil}, {neighbours, nil}, {neighbours, badNeighbours}}
 			var took [3]float64 // s
 			hours := 0.0
@@ -250,7 +250,7 @@ func BenchmarkNeighbours(b *testing.B) {
 				runtime.GC()
 				// testing/synctest needs a *testing.T.
 				ok := testing.RunTests(all, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
-					bubble(t, kubefake.Options{}, nil, func(w *harness) {
+					bubble(t, fake.Options{}, nil, func(w *harness) {
 						w.plain = true
 						names := w.startNeighbours(k.n, k.habits)
 						w.pass(10 * time.Second)
@@ -279,7 +279,7 @@ func BenchmarkNeighbours(b *testing.B) {
 // A known object that pages leave out, without a count that would say so, is asked for by name before it counts as
 // deleted.
 func TestLeftOutOfPages(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		for _, name := range []string{"a", "b", "c", "d"} {
 			w.put(configMaps, name)
 		}
@@ -289,7 +289,7 @@ func TestLeftOutOfPages(t *testing.T) {
 		n := len(w.lines())
 		w.put(configMaps, "a")
 		w.srv.Expire(w.srv.Version())
-		w.srv.SetHabit(configMaps, &kubefake.Habit{Pages: kubefake.PagesSkip, Remaining: kubefake.NoRemaining})
+		w.srv.SetHabit(configMaps, &fake.Habit{Pages: fake.PagesSkip, Remaining: fake.NoRemaining})
 		w.start()
 		w.await("the reason is shown", func() bool { return w.state("configmaps").Reason == "ListIncomplete" })
 		w.tell(n, "GAP Expired", "MODIFIED relist a")

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 var (
@@ -22,10 +22,10 @@ var (
 // habitForms are the forms of lists that a server offers.
 var habitForms = []struct {
 	name   string
-	server kubefake.Options
+	server fake.Options
 }{
-	{"streamed", kubefake.Options{MaxPage: 3}},
-	{"paged", kubefake.Options{MaxPage: 3, NoWatchList: true}},
+	{"streamed", fake.Options{MaxPage: 3}},
+	{"paged", fake.Options{MaxPage: 3, NoWatchList: true}},
 }
 
 // TestHabits has one resource of three served with a habit: an answer that looks right and is not. In every cell each
@@ -117,7 +117,7 @@ const (
 // habitRow is a habit, and what must become of a stream.
 type habitRow struct {
 	name  string
-	habit kubefake.Habit
+	habit fake.Habit
 	scope string // of the stream: "namespace", "label", "name"; "" is everything
 	form  string // the only form of lists it is about; "" is each, "either" is one of them in each phase
 	lies  bool   // uids or versions of objects are not those that are stored

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // Parts of answers that are said by hand.
@@ -18,7 +18,7 @@ const (
 // wireHabits are about how answers are spelt: what is well-formed JSON, and no list or event of the API.
 func wireHabits() []habitRow {
 	list := func(name string, body func([]byte) []byte) habitRow {
-		return habitRow{name: "list " + name, form: "paged", habit: kubefake.Habit{Body: body, IgnoreLimit: true}}
+		return habitRow{name: "list " + name, form: "paged", habit: fake.Habit{Body: body, IgnoreLimit: true}}
 	}
 	otherKind := list("of another kind, empty",
 		listOf(`{"kind":"IntruderList","metadata":{"resourceVersion":"%s"},"items":[]}`))
@@ -35,14 +35,14 @@ func wireHabits() []habitRow {
 		list("has null among its items", spelt(`"items":[{`, `"items":[null,{`)),
 		list("has an item without metadata", spelt(`"items":[{`, `"items":[{},{`)),
 		list("is sent twice", func(b []byte) []byte { return slices.Concat(b, b) }),
-		{name: "pages without tokens", form: "paged", habit: kubefake.Habit{Body: spelt(`"continue":"`, `"next":"`)}},
+		{name: "pages without tokens", form: "paged", habit: fake.Habit{Body: spelt(`"continue":"`, `"next":"`)}},
 	}
 	event := func(name string, frame func([]byte) []byte) habitRow {
-		return habitRow{name: "event " + name, habit: kubefake.Habit{Frame: frame}}
+		return habitRow{name: "event " + name, habit: fake.Habit{Frame: frame}}
 	}
 	exactly := func(r habitRow) habitRow { r.must = exact; return r }
 	object := func(name string, change func(typ string, object map[string]any)) habitRow {
-		return habitRow{name: name, habit: kubefake.Habit{Object: change}}
+		return habitRow{name: name, habit: fake.Habit{Object: change}}
 	}
 	deleted := func(name string, change func(object, meta map[string]any)) habitRow {
 		return object("DELETED "+name, func(typ string, o map[string]any) {
@@ -78,9 +78,9 @@ func wireHabits() []habitRow {
 			name: "DELETED without labels", scope: "label",
 			habit: deleted("", func(_, m map[string]any) { delete(m, "labels") }).habit,
 		},
-		{name: "watch is answered with a list", habit: kubefake.Habit{ListForWatch: true}},
-		{name: "watch ends at once", habit: kubefake.Habit{EndsAtOnce: true}},
-		{name: "watch begins with the event at its position", habit: kubefake.Habit{Start: kubefake.StartWithLast}},
+		{name: "watch is answered with a list", habit: fake.Habit{ListForWatch: true}},
+		{name: "watch ends at once", habit: fake.Habit{EndsAtOnce: true}},
+		{name: "watch begins with the event at its position", habit: fake.Habit{Start: fake.StartWithLast}},
 	}
 	for _, e := range []struct{ name, status string }{
 		{"without a code", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired"}`},

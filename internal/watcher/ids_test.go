@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -20,7 +20,7 @@ func TestIDsOfOverlappingStreams(t *testing.T) {
 		many = append(many, fmt.Sprintf("application-of-team-%02d", i))
 	}
 	in := func(namespace string) []string { return []string{namespace} }
-	bubble(t, kubefake.Options{}, []config.Resource{
+	bubble(t, fake.Options{}, []config.Resource{
 		{Name: "configmaps", LabelSelector: "app=web"},
 		{Name: "configmaps", LabelSelector: "tier=front"},
 		{Name: "configmaps", LabelSelector: "app=db"},
@@ -92,7 +92,7 @@ func TestIDsOfOverlappingStreams(t *testing.T) {
 // on, and does not restart it.
 func TestIDsWhereAStreamIsAdded(t *testing.T) {
 	one := config.Resource{Name: "configmaps", Namespaces: []string{"shop"}}
-	bubble(t, kubefake.Options{}, []config.Resource{one}, func(w *harness) {
+	bubble(t, fake.Options{}, []config.Resource{one}, func(w *harness) {
 		w.start()
 		w.settled()
 		put := func(name string) (ids []string) {

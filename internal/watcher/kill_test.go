@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -30,7 +30,7 @@ func TestKilledAnywhere(t *testing.T) {
 	for seed := range n {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 7))
-			o := kubefake.Options{NoWatchList: r.IntN(3) == 0, GoneAsStatus: r.IntN(2) == 0, BookmarkInterval: 10 * time.Second}
+			o := fake.Options{NoWatchList: r.IntN(3) == 0, GoneAsStatus: r.IntN(2) == 0, BookmarkInterval: 10 * time.Second}
 			if r.IntN(2) == 0 {
 				o.MaxPage = 1 + r.IntN(9)
 			}
@@ -145,7 +145,7 @@ func (m *mayhem) down() {
 func TestTornAnywhere(t *testing.T) {
 	for bytes := 0; ; bytes += 11 {
 		survived := false
-		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 			w.put(configMaps, "a")
 			w.put(configMaps, "b")
 			w.start()
@@ -187,7 +187,7 @@ func TestRecreatedAcrossKill(t *testing.T) {
 	} {
 		for _, pause := range []time.Duration{0, 300 * time.Millisecond, 5 * time.Second} {
 			t.Run(fmt.Sprint(name, " ", pause), func(t *testing.T) {
-				bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+				bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 					w.put(configMaps, "a")
 					w.put(configMaps, "k")
 					w.start()
@@ -219,7 +219,7 @@ func TestRecreatedAcrossKill(t *testing.T) {
 // A relist that dies in the middle of writing goes on after its GAP: what is
 // written is not written again.
 func TestKilledInARelist(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		n := w.upset()
 		w.start()
 		w.life.gate.dieUncommitted(`"type":"SYNCED"`)
@@ -234,7 +234,7 @@ func TestKilledInARelist(t *testing.T) {
 		w.tell(lines)
 		w.check()
 	})
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		n := w.upset()
 		w.start()
 		w.life.gate.dieAfterBytes(600) // GAP and one line, or a little more
@@ -264,7 +264,7 @@ func TestKilledInARelist(t *testing.T) {
 // SYNCED say of the same versions is said once, since their ids are the same.
 func TestGapAtTheSameVersion(t *testing.T) {
 	t.Run("killed in a relist", func(t *testing.T) {
-		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 			w.upset()
 			w.start()
 			w.life.gate.dieAfterBytes(600)
@@ -275,12 +275,12 @@ func TestGapAtTheSameVersion(t *testing.T) {
 		})
 	})
 	t.Run("gone again", func(t *testing.T) {
-		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 			w.upset()
 			w.start()
 			w.synced()
 			w.pass(10 * time.Second)
-			w.srv.SetFault(first(2, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Gone})))
+			w.srv.SetFault(first(2, on("configmaps", "watch", &fake.Fault{Stream: fake.Gone})))
 			w.srv.EndWatches()
 			w.pass(time.Minute)
 			w.check()

@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/record/streams"
 )
 
@@ -111,7 +111,7 @@ func tunnel(t *testing.T, target string) (address string, opened *atomic.Int64, 
 // A proxy is put in the way.
 func TestProxyIsReplaced(t *testing.T) {
 	var through atomic.Pointer[url.URL]
-	load := func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
+	load := func(srv *fake.Server, _ string) func() (*rest.Config, error) {
 		return func() (*rest.Config, error) {
 			c := srv.Config()
 			if u := through.Load(); u != nil {
@@ -155,7 +155,7 @@ func TestProxyIsReplaced(t *testing.T) {
 func TestPrepareAnotherWay(t *testing.T) {
 	write := accesses["in the kubeconfig"]
 	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
-		other := kubefake.New(kubefake.Options{})
+		other := fake.New(fake.Options{})
 		defer other.Close()
 		elsewhere, moved := t.TempDir(), t.TempDir()
 		write(t, other, elsewhere)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // faults is what goes wrong with requests: rules, of which the first that fits
@@ -25,19 +25,19 @@ type rule struct {
 	resource string // "" is every one
 	kind     string // see kinds
 	left     int    // requests to strike
-	fault    *kubefake.Fault
+	fault    *fake.Fault
 }
 
 // kinds are the requests that a rule may be for.
-var kinds = map[string]func(kubefake.Request) bool{
-	"request":  func(kubefake.Request) bool { return true },
+var kinds = map[string]func(fake.Request) bool{
+	"request":  func(fake.Request) bool { return true },
 	"list":     lists,
-	"page":     func(r kubefake.Request) bool { return r.Query.Get("continue") != "" },
-	"watch":    func(r kubefake.Request) bool { return r.Verb == "watch" && !lists(r) },
-	"position": func(r kubefake.Request) bool { return r.Verb == "list" && !lists(r) },
+	"page":     func(r fake.Request) bool { return r.Query.Get("continue") != "" },
+	"watch":    func(r fake.Request) bool { return r.Verb == "watch" && !lists(r) },
+	"position": func(r fake.Request) bool { return r.Verb == "list" && !lists(r) },
 }
 
-func (f *faults) choose(r kubefake.Request) *kubefake.Fault {
+func (f *faults) choose(r fake.Request) *fake.Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.Resource == "" {
@@ -46,7 +46,7 @@ func (f *faults) choose(r kubefake.Request) *kubefake.Fault {
 	for _, rule := range f.rules {
 		if rule.left > 0 && (rule.resource == "" || rule.resource == r.Resource) && kinds[rule.kind](r) {
 			rule.left--
-			f.silent = f.silent || rule.fault.Stream == kubefake.Silent
+			f.silent = f.silent || rule.fault.Stream == fake.Silent
 			return rule.fault
 		}
 	}
@@ -87,7 +87,7 @@ func (m *model) trouble(r *rand.Rand) string {
 	if r.IntN(3) > 0 {
 		rule.resource = m.streams[r.IntN(len(m.streams))].gvr.Resource
 	}
-	f := new(kubefake.Fault)
+	f := new(fake.Fault)
 	rule.fault = f
 	after := r.IntN(6)
 	if r.IntN(2) == 0 {
@@ -95,14 +95,14 @@ func (m *model) trouble(r *rand.Rand) string {
 		f.AfterEvents = after
 		switch r.IntN(5) {
 		case 0:
-			f.Stream = kubefake.Failed
+			f.Stream = fake.Failed
 			f.Status = []int{400, 403, 404, 410, 429, 500, 503, 504}[r.IntN(8)]
 		case 1:
-			f.Stream = kubefake.Gone
+			f.Stream = fake.Gone
 		case 2:
-			f.Stream = []kubefake.StreamFault{kubefake.End, kubefake.Silent, kubefake.Garbage}[r.IntN(3)]
+			f.Stream = []fake.StreamFault{fake.End, fake.Silent, fake.Garbage}[r.IntN(3)]
 		case 3:
-			f.Stream = []kubefake.StreamFault{kubefake.Cut, kubefake.CutMidEvent}[r.IntN(2)]
+			f.Stream = []fake.StreamFault{fake.Cut, fake.CutMidEvent}[r.IntN(2)]
 		default:
 			f.DuplicateInitialEvents, f.ReverseInitialEvents = r.IntN(2) == 0, r.IntN(2) == 0
 			f.OmitInitialEventsEnd, f.DropBookmarks = r.IntN(4) == 0, r.IntN(2) == 0

@@ -20,7 +20,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -201,7 +201,7 @@ func runHistory(t *testing.T, seed uint64, skip map[int]bool, replicated bool) {
 	test := strings.Split(t.Name(), "/")[0]
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 11))
-		o := kubefake.Options{
+		o := fake.Options{
 			NoWatchList: r.IntN(3) == 0, GoneAsStatus: r.IntN(2) == 0, NoAggregatedDiscovery: r.IntN(8) == 0,
 			BookmarkInterval: []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Minute}[r.IntN(4)],
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // What a daemon says that has lost its server is one thing in every place, and agrees with the pulses: the table in
@@ -26,7 +26,7 @@ func TestOutageTable(t *testing.T) {
 		},
 		"cut off": {
 			begin: func(w *harness) {
-				w.srv.SetFault(func(kubefake.Request) *kubefake.Fault { return &kubefake.Fault{Hang: true} })
+				w.srv.SetFault(func(fake.Request) *fake.Fault { return &fake.Fault{Hang: true} })
 			},
 			end: func(w *harness) { w.srv.SetFault(nil) }, headline: "API server unreachable for ", within: 15 * time.Second,
 		},
@@ -40,14 +40,14 @@ func TestOutageTable(t *testing.T) {
 		},
 		"403": {
 			begin: func(w *harness) {
-				w.srv.SetPolicy(func(kubefake.Attributes) (bool, string) { return false, "no more" })
+				w.srv.SetPolicy(func(fake.Attributes) (bool, string) { return false, "no more" })
 			},
 			end:      func(w *harness) { w.srv.SetPolicy(nil) },
 			headline: "API server refuses this daemon for ", within: 10 * time.Second, refused: true,
 		},
 		"403 to new watches too": {
 			begin: func(w *harness) {
-				w.srv.SetPolicy(func(kubefake.Attributes) (bool, string) { return false, "no more" })
+				w.srv.SetPolicy(func(fake.Attributes) (bool, string) { return false, "no more" })
 				w.srv.EndWatches()
 			},
 			end:      func(w *harness) { w.srv.SetPolicy(nil) },
@@ -55,14 +55,14 @@ func TestOutageTable(t *testing.T) {
 		},
 		"one is refused": {
 			begin: func(w *harness) {
-				w.srv.SetPolicy(func(a kubefake.Attributes) (bool, string) { return a.Resource != "secrets", "no secrets" })
+				w.srv.SetPolicy(func(a fake.Attributes) (bool, string) { return a.Resource != "secrets", "no secrets" })
 				w.srv.EndWatches()
 			},
 			end: func(w *harness) { w.srv.SetPolicy(nil) }, alone: true,
 		},
 		"one fails": {
 			begin: func(w *harness) {
-				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+				w.srv.SetFault(func(r fake.Request) *fake.Fault {
 					if r.Resource == "secrets" {
 						return status(http.StatusServiceUnavailable)
 					}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/record/status"
 	"kubejournal/internal/watcher"
 )
@@ -37,7 +37,7 @@ func manyStreams(t *testing.T, test func(*harness)) {
 		e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%02d", i))
 	}
 	all := append(entries("secrets", "widgets.example.com"), e)
-	bubble(t, kubefake.Options{}, all, func(w *harness) {
+	bubble(t, fake.Options{}, all, func(w *harness) {
 		w.put(secrets, "a")
 		w.start()
 		w.await("21 streams watch", func() bool { return w.watch() == 21 })
@@ -122,7 +122,7 @@ func TestRestartIsTwoLines(t *testing.T) {
 				t.Errorf("down for %s:\n%s", down, strings.Join(lines, "\n"))
 			}
 			before = w.log.String()
-			w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+			w.srv.SetFault(func(r fake.Request) *fake.Fault {
 				if r.Resource == "secrets" && r.Verb == "watch" {
 					return status(http.StatusInternalServerError)
 				}
@@ -174,7 +174,7 @@ func TestReadinessInAnOutage(t *testing.T) {
 
 // An outage ends for a stream too that an edit of the config starts anew in it.
 func TestEditInAnOutage(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.await("it watches", w.watching)
 		w.srv.StopAPIServer()
@@ -201,7 +201,7 @@ func TestEditInAnOutage(t *testing.T) {
 // The errors of a balancer before the server are an outage too.
 func TestOutageBehindABalancer(t *testing.T) {
 	manyStreams(t, func(w *harness) {
-		w.srv.SetFault(func(kubefake.Request) *kubefake.Fault { return html(http.StatusBadGateway, 0) })
+		w.srv.SetFault(func(fake.Request) *fake.Fault { return html(http.StatusBadGateway, 0) })
 		w.srv.EndWatches()
 		w.pass(10 * time.Second)
 		if s := w.status(); s.Outage == nil || s.Outage.Streams != 21 {
@@ -213,11 +213,11 @@ func TestOutageBehindABalancer(t *testing.T) {
 
 // A stream that fails alone, for whatever reason, is logged at each attempt.
 func TestNoOutage(t *testing.T) {
-	for name, fault := range map[string]*kubefake.Fault{"503": status(http.StatusServiceUnavailable), "500": status(http.StatusInternalServerError)} {
+	for name, fault := range map[string]*fake.Fault{"503": status(http.StatusServiceUnavailable), "500": status(http.StatusInternalServerError)} {
 		t.Run(name, func(t *testing.T) {
 			manyStreams(t, func(w *harness) {
 				n := len(w.srv.Requests())
-				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+				w.srv.SetFault(func(r fake.Request) *fake.Fault {
 					if r.Namespace == "n07" && r.Resource == "configmaps" {
 						return fault
 					}
@@ -244,7 +244,7 @@ func TestNoOutage(t *testing.T) {
 
 // What /status and the metrics say of the journal follows its files.
 func TestStatusOfTheJournal(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.output.MaxSize = 16 << 10
 		w.pad = 1 << 10
 		w.start()

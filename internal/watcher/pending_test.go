@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/watcher"
 )
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-func widget(version string, extra ...string) kubefake.Resource {
-	return kubefake.Resource{
+func widget(version string, extra ...string) fake.Resource {
+	return fake.Resource{
 		Group: "example.com", Version: version, Resource: "widgets", Kind: "Widget", Namespaced: true, ExtraVersions: extra,
 	}
 }
@@ -45,7 +45,7 @@ func (w *harness) wantOnly(stream string, want ...string) {
 // A custom resource whose definition comes later is waited for, in nobody's
 // way, and without asking all the time.
 func TestPendingUntilServed(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
 		w.pulse = never
 		w.put(configMaps, "a")
 		w.start()
@@ -81,7 +81,7 @@ func TestPendingUntilServed(t *testing.T) {
 // An entry for what the server does not have leaves nothing behind in the metrics
 // when the config has it no longer.
 func TestPendingUntilUnwanted(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
 		w.start()
 		w.await("configmaps watches", func() bool { return w.state("configmaps").State == watcher.Watching })
 		if got := w.series(); !slices.Equal(got, []string{"configmaps", "widgets.example.com"}) {
@@ -99,7 +99,7 @@ func TestPendingUntilAllowed(t *testing.T) {
 	for name, verbs := range map[string][]string{"all": nil, "list": {"list"}, "watch": {"watch"}} {
 		for _, noWatchList := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps", "secrets"), func(w *harness) {
+				bubble(t, fake.Options{NoWatchList: noWatchList}, entries("configmaps", "secrets"), func(w *harness) {
 					w.put(configMaps, "a")
 					w.put(secrets, "s")
 					w.srv.Forbid(secrets, verbs...)
@@ -124,7 +124,7 @@ func TestPendingUntilAllowed(t *testing.T) {
 // What was allowed and is no more keeps its position: nothing reads as deleted,
 // and once it is allowed again the stream goes on without a gap.
 func TestForbiddenForAWhile(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -157,7 +157,7 @@ func TestForbiddenForAWhile(t *testing.T) {
 
 // The reason of a GAP outlasts a time in which the stream cannot run.
 func TestGapOutlastsPending(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.put(configMaps, "b")
 		w.start()
@@ -182,7 +182,7 @@ func TestGapOutlastsPending(t *testing.T) {
 func TestDefinitionComesBackWithAnotherVersion(t *testing.T) {
 	for name, noise := range map[string]bool{"resumes": false, "history gone": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("widgets.example.com", "configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("widgets.example.com", "configmaps"), func(w *harness) {
 				w.srv.AddResource(widget("v1"))
 				w.put(widgets, "w")
 				w.start()
@@ -199,7 +199,7 @@ func TestDefinitionComesBackWithAnotherVersion(t *testing.T) {
 				w.srv.AddResource(widget("v2", "v1"))
 				w.put(widgets, "w")
 				w.synced()
-				from := slices.IndexFunc(w.srv.Requests()[n:], func(r kubefake.Request) bool { return r.Resource == "widgets" && r.Verb == "watch" })
+				from := slices.IndexFunc(w.srv.Requests()[n:], func(r fake.Request) bool { return r.Resource == "widgets" && r.Verb == "watch" })
 				r := w.srv.Requests()[n:][from]
 				if r.Query.Get("resourceVersion") != position || r.Version != "v2" {
 					t.Errorf("resumed with %s at %s, the position was %s", r.Path, r.Query.Get("resourceVersion"), position)
@@ -221,7 +221,7 @@ func TestDefinitionComesBackWithAnotherVersion(t *testing.T) {
 
 // One stream that cannot go on is in nobody's way.
 func TestOneFaultStopsNoOther(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "deployments.apps", "nothing.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "secrets", "deployments.apps", "nothing.example.com"), func(w *harness) {
 		w.srv.SetFault(on("secrets", "", status(500)))
 		w.srv.Forbid(deployments)
 		w.put(configMaps, "a")
@@ -249,7 +249,7 @@ func TestTwoEntriesForOneStream(t *testing.T) {
 	both := entries("configmaps", "cm")
 	both[0].File, both[0].Line = "kubejournal.yaml", 3
 	both[1].File, both[1].Line = "kubejournal.yaml", 4
-	bubble(t, kubefake.Options{}, both, func(w *harness) {
+	bubble(t, fake.Options{}, both, func(w *harness) {
 		err := w.tryStart()
 		if err == nil {
 			t.Fatal("no fault")
@@ -268,7 +268,7 @@ func TestTwoEntriesForOneStream(t *testing.T) {
 func TestTwoEntriesForTwoStreams(t *testing.T) {
 	one, other := entry("configmaps"), entry("configmaps")
 	one.Namespaces, other.Namespaces = []string{"x"}, []string{"y"}
-	bubble(t, kubefake.Options{}, []config.Resource{one, other}, func(w *harness) {
+	bubble(t, fake.Options{}, []config.Resource{one, other}, func(w *harness) {
 		w.putIn(configMaps, "x", "a", nil)
 		w.putIn(configMaps, "y", "a", nil)
 		w.start()
@@ -280,7 +280,7 @@ func TestTwoEntriesForTwoStreams(t *testing.T) {
 func TestScopeFault(t *testing.T) {
 	e := entry("namespaces")
 	e.Namespaces = []string{"x"}
-	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
+	bubble(t, fake.Options{}, []config.Resource{e}, func(w *harness) {
 		if err := w.tryStart(); err == nil {
 			t.Error("no fault")
 		}

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
 // The output takes nothing for longer than any watch lasts: streams wait, the
 // server ends their watches or they do, and nothing is lost.
 func TestOutputBlocked(t *testing.T) {
-	for name, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true}} {
+	for name, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *harness) {
 				w.put(configMaps, "a")
@@ -50,7 +50,7 @@ func TestOutputBlockedInAList(t *testing.T) {
 	const objects = 120 // of 64 KiB, a batch each: more than the recorder's queue
 	for name, relist := range map[string]bool{"first sync": false, "relist": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{BookmarkInterval: 10 * time.Minute}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{BookmarkInterval: 10 * time.Minute}, entries("configmaps"), func(w *harness) {
 				w.pad = 64 << 10
 				w.put(configMaps, "known")
 				if relist {
@@ -84,7 +84,7 @@ func TestOutputBlockedInAList(t *testing.T) {
 
 // An edit of the config that removes a stream takes effect while the output is blocked.
 func TestApplyBesideABlockedOutput(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
 		w.start()
 		w.synced()
 		w.life.gate.setFull(true)
@@ -108,7 +108,7 @@ func TestApplyBesideABlockedOutput(t *testing.T) {
 // not the checkpoint.
 func TestSecretsReachNoFile(t *testing.T) {
 	const marker = "cGx1bS1qYW0tMTIzNDU2Nzg5"
-	bubble(t, kubefake.Options{}, entries("secrets", "configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("secrets", "configmaps"), func(w *harness) {
 		secret := func(name string) map[string]any {
 			return map[string]any{
 				"metadata": map[string]any{"name": name, "namespace": "default", "annotations": map[string]any{
@@ -165,9 +165,9 @@ func TestRetryAfter(t *testing.T) {
 	const after = 70 // seconds: longer than any pause of our own
 	for name, code := range map[string]int{"429": 429, "503": 503} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
-				fault := &kubefake.Fault{Status: code, RetryAfter: after}
+				fault := &fake.Fault{Status: code, RetryAfter: after}
 				w.srv.SetFault(first(3, on("configmaps", "", fault)))
 				w.start()
 				w.pass(5 * time.Minute)
@@ -178,7 +178,7 @@ func TestRetryAfter(t *testing.T) {
 				w.pass(10 * time.Minute)
 				w.put(configMaps, "b")
 				w.check()
-				for _, asked := range [][]kubefake.Request{w.srv.Requests()[:n], w.srv.Requests()[n:]} {
+				for _, asked := range [][]fake.Request{w.srv.Requests()[:n], w.srv.Requests()[n:]} {
 					var last time.Time
 					refused := 0
 					for _, r := range asked {
@@ -206,11 +206,11 @@ func TestRetryAfter(t *testing.T) {
 // Whatever a server does, it is not asked again and again: less than once per
 // second and stream on average over ten minutes.
 func TestStorm(t *testing.T) {
-	all := func(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault { return on("configmaps", "", f) }
-	watches := func(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault { return on("configmaps", "watch", f) }
+	all := func(f *fake.Fault) func(fake.Request) *fake.Fault { return on("configmaps", "", f) }
+	watches := func(f *fake.Fault) func(fake.Request) *fake.Fault { return on("configmaps", "watch", f) }
 	for name, c := range map[string]struct {
-		options kubefake.Options
-		choose  func(kubefake.Request) *kubefake.Fault
+		options fake.Options
+		choose  func(fake.Request) *fake.Fault
 		most    int // requests in ten minutes; default 100
 	}{
 		"500":                    {choose: all(status(500))},
@@ -219,23 +219,23 @@ func TestStorm(t *testing.T) {
 		"403":                    {choose: all(status(403))},
 		"404":                    {choose: all(status(404))},
 		"410":                    {choose: all(status(410))},
-		"410 pages":              {options: kubefake.Options{NoWatchList: true}, choose: all(status(410))},
-		"garbage":                {choose: all(&kubefake.Fault{Status: 200, Body: "<html>"})},
-		"cut":                    {choose: all(&kubefake.Fault{CutAfterBytes: 1})},
+		"410 pages":              {options: fake.Options{NoWatchList: true}, choose: all(status(410))},
+		"garbage":                {choose: all(&fake.Fault{Status: 200, Body: "<html>"})},
+		"cut":                    {choose: all(&fake.Fault{CutAfterBytes: 1})},
 		"watch: 500":             {choose: watches(status(500))},
 		"watch: 410":             {choose: watches(status(410))},
-		"watch: 410, lists work": {options: kubefake.Options{NoWatchList: true}, choose: watches(status(410))},
-		"watch: gone in stream":  {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.Gone})},
-		"watch: gone after list": {choose: watches(&kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 2})},
-		"watch: ends at once":    {choose: watches(&kubefake.Fault{Stream: kubefake.End})},
-		"watch: cut at once":     {choose: watches(&kubefake.Fault{Stream: kubefake.Cut})},
-		"watch: garbage at once": {choose: watches(&kubefake.Fault{Stream: kubefake.Garbage})},
-		"watch: ends after list": {choose: watches(&kubefake.Fault{Stream: kubefake.End, AfterEvents: 2}), most: 1300},
-		"watch: cut after list":  {choose: watches(&kubefake.Fault{Stream: kubefake.Cut, AfterEvents: 2}), most: 1300},
+		"watch: 410, lists work": {options: fake.Options{NoWatchList: true}, choose: watches(status(410))},
+		"watch: gone in stream":  {options: fake.Options{NoWatchList: true}, choose: watches(&fake.Fault{Stream: fake.Gone})},
+		"watch: gone after list": {choose: watches(&fake.Fault{Stream: fake.Gone, AfterEvents: 2})},
+		"watch: ends at once":    {choose: watches(&fake.Fault{Stream: fake.End})},
+		"watch: cut at once":     {choose: watches(&fake.Fault{Stream: fake.Cut})},
+		"watch: garbage at once": {choose: watches(&fake.Fault{Stream: fake.Garbage})},
+		"watch: ends after list": {choose: watches(&fake.Fault{Stream: fake.End, AfterEvents: 2}), most: 1300},
+		"watch: cut after list":  {choose: watches(&fake.Fault{Stream: fake.Cut, AfterEvents: 2}), most: 1300},
 		// These bring an event each time, as a proxy with a short timeout does: they may be followed up sooner.
-		"watch: ends at an event": {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.End, AfterEvents: 1}), most: 1300},
-		"watch: gone at an event": {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 1}), most: 1300},
-		"watch: cut at an event":  {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.Cut, AfterEvents: 1}), most: 1300},
+		"watch: ends at an event": {options: fake.Options{NoWatchList: true}, choose: watches(&fake.Fault{Stream: fake.End, AfterEvents: 1}), most: 1300},
+		"watch: gone at an event": {options: fake.Options{NoWatchList: true}, choose: watches(&fake.Fault{Stream: fake.Gone, AfterEvents: 1}), most: 1300},
+		"watch: cut at an event":  {options: fake.Options{NoWatchList: true}, choose: watches(&fake.Fault{Stream: fake.Cut, AfterEvents: 1}), most: 1300},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, c.options, entries("configmaps"), func(w *harness) {

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
@@ -48,7 +48,7 @@ func (w *harness) watches(n int) []string {
 // A watch that was fed with bookmarks and is silent now is opened again where it
 // stood: told once, counted once, with nothing lost and nothing written.
 func TestSilentWatchIsOpenedAgain(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -93,17 +93,17 @@ func TestSilentWatchIsOpenedAgain(t *testing.T) {
 // own timeout is. A server that stopped to send bookmarks is doubted once.
 func TestQuietWatchIsLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault  *kubefake.Fault
+		fault  *fake.Fault
 		silent int // restarts for silence
 	}{
 		// The watch after the first list lasts longer than others, and is given up after the time of those.
-		"server without bookmarks": {&kubefake.Fault{DropBookmarks: true}, 1},
+		"server without bookmarks": {&fake.Fault{DropBookmarks: true}, 1},
 		// One bookmark comes; the next watch begins at the server's version, and gets none.
 		"nothing happens in the cluster": {nil, 1},
 	} {
 		for _, noWatchList := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
+				bubble(t, fake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
 					w.srv.SetFault(on("configmaps", "watch", c.fault))
 					w.put(configMaps, "a")
 					w.start()
@@ -143,7 +143,7 @@ func TestQuietWatchIsLeftAlone(t *testing.T) {
 // later.
 func TestSilentFromTheBeginning(t *testing.T) {
 	for _, noWatchList := range []bool{false, true} {
-		bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
+		bubble(t, fake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
 			w.put(configMaps, "a")
 			w.start()
 			w.synced()
@@ -159,7 +159,7 @@ func TestSilentFromTheBeginning(t *testing.T) {
 
 // What makes no progress can be seen, and readiness stays what it is.
 func TestStalled(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "nothing.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "secrets", "nothing.example.com"), func(w *harness) {
 		w.start()
 		w.await("they watch", func() bool {
 			return w.state("configmaps").State == watcher.Watching && w.state("secrets").State == watcher.Watching
@@ -213,7 +213,7 @@ func TestStalledIsShort(t *testing.T) {
 	for i := range 30 {
 		e.Namespaces = append(e.Namespaces, string(rune('a'+i%26))+string(rune('a'+i/26)))
 	}
-	bubble(t, kubefake.Options{}, nil, func(w *harness) {
+	bubble(t, fake.Options{}, nil, func(w *harness) {
 		w.entries = append(w.entries, e)
 		w.srv.SetFault(on("configmaps", "", status(500)))
 		w.start()
@@ -245,7 +245,7 @@ func TestHalfOpenConnection(t *testing.T) {
 				t.Setenv(key, value)
 			}
 			var p *proxy
-			watched(t, streams.Options{Silence: c.silence}, func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
+			watched(t, streams.Options{Silence: c.silence}, func(srv *fake.Server, _ string) func() (*rest.Config, error) {
 				p = newProxy(t, strings.TrimPrefix(srv.URL(), "https://"))
 				return func() (*rest.Config, error) {
 					config := srv.Config()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -36,23 +36,23 @@ func TestPulse(t *testing.T) {
 	for name, ends := range map[string]func(*harness){
 		"killed": func(w *harness) { w.kill() },
 		"cut off": func(w *harness) {
-			w.srv.SetFault(func(kubefake.Request) *kubefake.Fault { return &kubefake.Fault{Hang: true} })
+			w.srv.SetFault(func(fake.Request) *fake.Fault { return &fake.Fault{Hang: true} })
 		},
 		"gone":    func(w *harness) { w.srv.StopAPIServer() },
 		"refused": func(w *harness) { w.srv.SetToken("another") },
 		"forbidden": func(w *harness) {
-			w.srv.SetPolicy(func(kubefake.Attributes) (bool, string) { return false, "no more" })
+			w.srv.SetPolicy(func(fake.Attributes) (bool, string) { return false, "no more" })
 		},
 		"another cluster": func(w *harness) {
 			body := `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"another"}}`
-			w.srv.SetFault(on("namespaces", "get", &kubefake.Fault{Status: http.StatusOK, Body: body}))
+			w.srv.SetFault(on("namespaces", "get", &fake.Fault{Status: http.StatusOK, Body: body}))
 		},
 		"elsewhere": func(w *harness) {
-			w.srv.SetFault(func(kubefake.Request) *kubefake.Fault { return status(http.StatusFound) })
+			w.srv.SetFault(func(fake.Request) *fake.Fault { return status(http.StatusFound) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps", "secrets"), func(w *harness) {
+			bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps", "secrets"), func(w *harness) {
 				w.start()
 				w.synced()
 				for range 200 {
@@ -108,7 +108,7 @@ func pulseOfAStalledWatch(t *testing.T, happens func(*harness)) {
 		"stopped": func(w *harness) { w.stop(); w.start() },
 		"killed, and the next watch stalls": func(w *harness) {
 			w.kill()
-			w.srv.SetFault(on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Silent}))
+			w.srv.SetFault(on("configmaps", "watch", &fake.Fault{Stream: fake.Silent}))
 			w.start()
 			w.pass(20 * time.Second)
 			if old := w.believed("configmaps"); old > 6*time.Second {
@@ -130,7 +130,7 @@ func pulseOfAStalledWatch(t *testing.T, happens func(*harness)) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
 				w.start()
 				w.synced()
 				w.put(configMaps, "a")
@@ -166,7 +166,7 @@ func pulseOfAStalledWatch(t *testing.T, happens func(*harness)) {
 
 // What has waited for a blocked output came late, also where a pulse is the first thing that confirms the stream.
 func TestPulseBehindABlockedOutput(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		w.pass(time.Minute)
@@ -222,7 +222,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // An event that arrives late over a watch that stays open shows by when it was written that pulses before were wrong.
 func TestPulseOfAHeldUpWatch(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
 		var hold atomic.Bool
 		w.wrap = func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -255,7 +255,7 @@ func TestPulseOfAHeldUpWatch(t *testing.T) {
 // What was made before a change that a watch has brought is known for good, also where the history is lost before
 // anything else confirms that.
 func TestGapBehindALateChange(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps", "secrets"), func(w *harness) {
+	bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps", "secrets"), func(w *harness) {
 		w.start()
 		w.synced()
 		w.put(configMaps, "a")
@@ -298,7 +298,7 @@ func TestGapBehindALateChange(t *testing.T) {
 func TestPulseOfAStoppedServer(t *testing.T) {
 	for _, still := range []time.Duration{13 * time.Second, 30 * time.Second, 48 * time.Second} {
 		t.Run(still.String(), func(t *testing.T) {
-			bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
 				var hold atomic.Bool
 				w.wrap = func(next http.RoundTripper) http.RoundTripper {
 					return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -341,7 +341,7 @@ func BenchmarkPulse(b *testing.B) {
 		runtime.GC()
 		// testing/synctest needs a *testing.T.
 		ok := testing.RunTests(all, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
-			bubble(t, kubefake.Options{}, nil, func(w *harness) {
+			bubble(t, fake.Options{}, nil, func(w *harness) {
 				w.plain, w.pulse = true, pulse
 				w.startNeighbours(streams, nil)
 				w.pass(10 * time.Second)

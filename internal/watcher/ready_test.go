@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/watcher"
 )
 
@@ -63,7 +63,7 @@ func ofWidgets(answer func(*http.Request) *http.Response) func(http.RoundTripper
 func withWidgets(t *testing.T, test func(*harness)) {
 	t.Helper()
 	names := entries("configmaps", "secrets", "deployments.apps", "widgets.example.com")
-	bubble(t, kubefake.Options{}, names, func(w *harness) {
+	bubble(t, fake.Options{}, names, func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		w.put(configMaps, "a")
 		w.put(widgets, "w")
@@ -269,7 +269,7 @@ func TestForbiddenLater(t *testing.T) {
 
 // A CRD that does not exist yet holds nothing back, before and after it comes with an API that fails.
 func TestReadyBeforeACRD(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
 		w.wrap = ofWidgets(func(*http.Request) *http.Response { return answerStatus(500, "InternalError") })
 		w.start()
 		w.readyWithin(30 * time.Second)

@@ -19,8 +19,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kube/kubefake"
 	resources "kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
@@ -36,7 +36,7 @@ const soon = 20 * time.Second
 // time, which TLS and what is below it need. It journals configmaps.
 type daemon struct {
 	t       *testing.T
-	srv     *kubefake.Server
+	srv     *fake.Server
 	dir     string
 	access  *kubeclient.Access
 	manager *streams.Manager
@@ -55,9 +55,9 @@ func noLeaks(t *testing.T) {
 
 // watched starts a server and a daemon that finds it by load, and runs test on
 // them. The caller looks for leaks.
-func watched(t *testing.T, o streams.Options, load func(*kubefake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
+func watched(t *testing.T, o streams.Options, load func(*fake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
 	t.Helper()
-	d := &daemon{t: t, srv: kubefake.New(kubefake.Options{}), dir: t.TempDir()}
+	d := &daemon{t: t, srv: fake.New(fake.Options{}), dir: t.TempDir()}
 	defer d.srv.Close()
 	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &d.log, zap.InfoLevel))
 	defer func() {
@@ -111,7 +111,7 @@ func watched(t *testing.T, o streams.Options, load func(*kubefake.Server, string
 func (d *daemon) journal() string { return filepath.Join(d.dir, "journal.jsonl") }
 
 // id is the uid of a server's namespace kube-system.
-func (d *daemon) id(srv *kubefake.Server) (string, error) {
+func (d *daemon) id(srv *fake.Server) (string, error) {
 	c, err := kubeclient.New(srv.Config())
 	if err != nil {
 		return "", err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -67,7 +67,7 @@ func (w *harness) digestsOf(name string) []byte {
 // A Secret whose values change says which, in lines of watches and lists, after commits, restarts and a kill. What has
 // changed while no daemon ran cannot be known. No digest gets out of the checkpoint.
 func TestRotatedSecrets(t *testing.T) {
-	bubble(t, kubefake.Options{}, demanding("secrets", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
+	bubble(t, fake.Options{}, demanding("secrets", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
 		var digests [][]byte
 		n := 0
 		wants := func(line string, paths ...string) {
@@ -171,7 +171,7 @@ func TestCopiesOfSecrets(t *testing.T) {
 		"ignored":  func(e *config.Resource) { e.IgnoreFields = []string{`metadata.annotations["note"]`}; e.Changes = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, demanding("secrets", demands), func(w *harness) {
+			bubble(t, fake.Options{}, demanding("secrets", demands), func(w *harness) {
 				keep := func(name, password, original string) {
 					t.Helper()
 					value := base64.StdEncoding.EncodeToString([]byte(password))

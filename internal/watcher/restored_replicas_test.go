@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestSameVersionBehindARestore(t *testing.T) {
 	for name, settled := range map[string]time.Duration{"known": 5 * time.Second, "held": 0} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				b := w.followed()
 				defer b.kill()
 				w.put(configMaps, "b")
@@ -52,7 +52,7 @@ func TestSameVersionBehindARestore(t *testing.T) {
 // A standby that notices late that the server was restored follows the position that the leader published after its GAP, and
 // continues from it when it takes over.
 func TestLateBehindARestore(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		b := w.followed()
 		defer b.kill()
 		backup := w.srv.Version()
@@ -80,7 +80,7 @@ func TestLateBehindARestore(t *testing.T) {
 func TestFollowsBehindARestore(t *testing.T) {
 	all := entries("configmaps")
 	all[0].Changes = true
-	bubble(t, kubefake.Options{}, all, func(w *harness) {
+	bubble(t, fake.Options{}, all, func(w *harness) {
 		b := w.followed()
 		defer b.kill()
 		w.put(configMaps, "b")
@@ -108,7 +108,7 @@ func TestFollowsBehindARestore(t *testing.T) {
 func TestIgnoresBehindARestore(t *testing.T) {
 	all := entries("configmaps")
 	all[0].IgnoreFields = []string{"metadata.annotations"}
-	bubble(t, kubefake.Options{}, all, func(w *harness) {
+	bubble(t, fake.Options{}, all, func(w *harness) {
 		b := w.followed()
 		defer b.kill()
 		backup := w.srv.Version()
@@ -131,7 +131,7 @@ func TestIgnoresBehindARestore(t *testing.T) {
 
 // A replica without a position that leads first after a restore writes all: the Lease does not say any more what others have written.
 func TestNewBehindARestore(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.lease = "kubejournal"
 		w.put(configMaps, "a")
 		w.start()
@@ -165,7 +165,7 @@ func TestNewBehindARestore(t *testing.T) {
 
 // A leader dies in the list after its GAP. The standby, whose own position is older than the backup, writes all after a GAP of its own.
 func TestLeaderDiesInItsListBehindARestore(t *testing.T) {
-	bubble(t, kubefake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		unlisted := w.failLists()
 		b := w.followed()
 		defer b.kill()
@@ -204,7 +204,7 @@ func TestLeaderDiesInItsListBehindARestore(t *testing.T) {
 // A standby that did not notice a first restore, since the server had passed its position, waits after a second one for the leader's
 // GAP, or writes it.
 func TestSecondRestore(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		b := w.followed()
 		defer b.kill()
 		w.pass(5 * time.Second)
@@ -242,7 +242,7 @@ func TestSecondRestore(t *testing.T) {
 
 // Where it leads without having noticed, what it writes is published all the same.
 func TestLeaderBehindARestore(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		b := w.followed()
 		w.pass(5 * time.Second)
 		backup := w.srv.Version()
@@ -283,7 +283,7 @@ func TestLeaderBehindARestore(t *testing.T) {
 
 // A replica that stopped in a list after another GAP, follows after a restore, whatever its position was.
 func TestOpenListBehindARestore(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		unlisted := w.failLists()
 		b := w.followed()
 		defer b.kill()

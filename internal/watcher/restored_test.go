@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -27,7 +27,7 @@ func (w *harness) changeBackedUp() (backup uint64) {
 func TestAheadOfServer(t *testing.T) {
 	for name, running := range map[string]bool{"at start": false, "while running": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				w.put(configMaps, "k")
@@ -65,14 +65,14 @@ func TestAheadOfServer(t *testing.T) {
 }
 
 // versionAhead answers all but lists as a server does that is far ahead, and has forgotten its history.
-func versionAhead(r kubefake.Request) *kubefake.Fault {
+func versionAhead(r fake.Request) *fake.Fault {
 	switch {
 	case r.Resource != "configmaps" || lists(r):
 		return nil
 	case r.Verb == "watch":
 		return status(http.StatusGone)
 	}
-	return &kubefake.Fault{Status: http.StatusOK,
+	return &fake.Fault{Status: http.StatusOK,
 		Body: `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"999"},"items":[]}`}
 }
 
@@ -80,12 +80,12 @@ func versionAhead(r kubefake.Request) *kubefake.Fault {
 // gone back: that list does not end the gap, and there is a second GAP that says so.
 func TestBackInARelist(t *testing.T) {
 	for listing, c := range map[string]struct {
-		server kubefake.Options
+		server fake.Options
 		stale  int // answers
 	}{
 		// Its version, the end of the position, and its version again, which in pages comes after the refusal of a stream.
 		"streamed": {stale: 3},
-		"pages":    {stale: 4, server: kubefake.Options{NoWatchList: true, MaxPage: 2}},
+		"pages":    {stale: 4, server: fake.Options{NoWatchList: true, MaxPage: 2}},
 	} {
 		t.Run(listing, func(t *testing.T) {
 			bubble(t, c.server, entries("configmaps"), func(w *harness) {
@@ -114,7 +114,7 @@ func TestBackInARelist(t *testing.T) {
 func TestBackBeforeTheFirstPage(t *testing.T) {
 	for reason, lose := range map[string]func(*harness){"Expired": func(w *harness) { w.srv.Expire(w.srv.Version()) }, "CheckpointLost": (*harness).forget} {
 		t.Run(reason, func(t *testing.T) {
-			bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "0")
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
@@ -126,7 +126,7 @@ func TestBackBeforeTheFirstPage(t *testing.T) {
 				n := len(w.lines())
 				lose(w)
 				restore := sync.OnceFunc(func() { w.srv.RestoreTo(backup) })
-				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+				w.srv.SetFault(func(r fake.Request) *fake.Fault {
 					if lists(r) && r.Verb == "list" {
 						restore()
 					}
@@ -146,7 +146,7 @@ func TestBackBeforeTheFirstPage(t *testing.T) {
 
 // A server whose lists always lag behind what it says of its version was not put back: nothing is written again and again.
 func TestListsLagBehindTheVersion(t *testing.T) {
-	for name, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+	for name, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, o, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
@@ -171,12 +171,12 @@ func TestListsLagBehindTheVersion(t *testing.T) {
 func TestBackUnnoticed(t *testing.T) {
 	all := []string{"GAP PositionAheadOfServer", "MODIFIED relist a", "MODIFIED relist b", "MODIFIED relist c", "SYNCED +0 ~3 -0 =0"}
 	for listing, c := range map[string]struct {
-		server kubefake.Options
+		server fake.Options
 		forget bool // the checkpoint is lost too
 		before []string
 	}{
 		"streamed":        {before: []string{"GAP Expired"}},
-		"pages":           {server: kubefake.Options{NoWatchList: true, MaxPage: 2}, before: []string{"GAP Expired", "MODIFIED relist b"}},
+		"pages":           {server: fake.Options{NoWatchList: true, MaxPage: 2}, before: []string{"GAP Expired", "MODIFIED relist b"}},
 		"checkpoint lost": {forget: true, before: []string{"GAP CheckpointLost"}},
 	} {
 		t.Run(listing, func(t *testing.T) {
@@ -225,7 +225,7 @@ func (w *harness) putBack(backup uint64, name string) (n int) {
 
 // What an object has shown is kept across a crash, after which no object shows it any more.
 func TestBackIsKept(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
 		for _, name := range []string{"a", "b", "c"} {
 			w.put(configMaps, name)
 		}
@@ -241,7 +241,7 @@ func TestBackIsKept(t *testing.T) {
 			w.put(configMaps, "b")
 		}
 		w.srv.DropHistory()
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" {
 				return status(http.StatusServiceUnavailable)
 			}
@@ -264,7 +264,7 @@ func TestBackIsKept(t *testing.T) {
 
 // A checkpoint that is lost after the GAP of a restore does not make the objects before it known at their versions.
 func TestCheckpointLostBehindARestore(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		unlisted := w.failLists()
 		w.put(configMaps, "a")
 		w.put(configMaps, "b")
@@ -294,7 +294,7 @@ func TestCheckpointLostBehindARestore(t *testing.T) {
 
 // So it is by one that has the name of a later one.
 func TestBackUnnoticedUnderAName(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.put(configMaps, "b")
 		w.start()
@@ -314,7 +314,7 @@ func TestBackUnnoticedUnderAName(t *testing.T) {
 
 // What is written again at a version that was there before the restore is another change.
 func TestSameVersionAlone(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "b")
 		w.start()
 		w.synced()

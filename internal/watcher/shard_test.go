@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kube/kubefake"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -33,7 +33,7 @@ func (w *harness) otherShards() int {
 // daemon watching, down, and after a lost history.
 func TestShard(t *testing.T) {
 	const objects = 30
-	for _, o := range []kubefake.Options{{}, {NoWatchList: true, MaxPage: 2}} {
+	for _, o := range []fake.Options{{}, {NoWatchList: true, MaxPage: 2}} {
 		for _, o.Shards = range []bool{false, true} {
 			t.Run(fmt.Sprintf("pages %t, server selects %t", o.NoWatchList, o.Shards), func(t *testing.T) {
 				bubble(t, o, shardOf(1, 3), func(w *harness) {
@@ -98,7 +98,7 @@ func TestShard(t *testing.T) {
 // A page that has nothing of the shard is a page like any other, however many of them there are; pages that are the same again
 // and again are not.
 func TestPagesOfOtherShards(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, shardOf(0, 1000), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 1}, shardOf(0, 1000), func(w *harness) {
 		for i := range 20 {
 			w.put(configMaps, fmt.Sprintf("a%02d", i))
 		}
@@ -109,9 +109,9 @@ func TestPagesOfOtherShards(t *testing.T) {
 		}
 		w.check()
 		const object = `{"metadata":{"name":"b","namespace":"default","uid":"x","resourceVersion":"5"}}`
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
-				return &kubefake.Fault{Status: http.StatusOK, Body: `{"metadata":{"resourceVersion":"9","continue":"again"},"items":[` + object + `]}`}
+				return &fake.Fault{Status: http.StatusOK, Body: `{"metadata":{"resourceVersion":"9","continue":"again"},"items":[` + object + `]}`}
 			}
 			return nil
 		})
@@ -131,16 +131,16 @@ func TestPagesOfOtherShards(t *testing.T) {
 
 // Where the server does not take the selector, it is left out, and the list is asked for in the same form as before.
 func TestShardSelectorRefused(t *testing.T) {
-	for _, f := range []*kubefake.Fault{
+	for _, f := range []*fake.Fault{
 		{Status: 500, Message: "invalid shard selector: expected shardRange()"},
 		{Status: 400, Message: `shardSelector: Invalid value: "shardRange(...)"`},
 	} {
 		t.Run(fmt.Sprint(f.Status), func(t *testing.T) {
-			bubble(t, kubefake.Options{}, shardOf(0, 2), func(w *harness) {
+			bubble(t, fake.Options{}, shardOf(0, 2), func(w *harness) {
 				for i := range 9 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
-				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+				w.srv.SetFault(func(r fake.Request) *fake.Fault {
 					if r.Query.Get("shardSelector") != "" {
 						return f
 					}

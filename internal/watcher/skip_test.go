@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -34,7 +34,7 @@ func (w *harness) checkSkipped() {
 
 // What exists at first sight is not told; what becomes of it is.
 func TestSkip(t *testing.T) {
-	for name, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+	for name, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, o, skipping(), func(w *harness) {
 				for i := range 5 {
@@ -84,7 +84,7 @@ func TestSkipKilledAroundSynced(t *testing.T) {
 	for name, arm := range killings() {
 		for _, late := range []time.Duration{0, 500 * time.Millisecond, 3 * time.Second} {
 			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
-				bubble(t, kubefake.Options{}, skipping(), func(w *harness) {
+				bubble(t, fake.Options{}, skipping(), func(w *harness) {
 					for i := range 5 {
 						w.put(configMaps, fmt.Sprint("a", i))
 					}
@@ -137,11 +137,11 @@ func TestSkipKilledAroundSynced(t *testing.T) {
 // A first sync that is trouble: what was taken silently before it broke off is
 // taken again, and nothing of it is told.
 func TestSkipInterrupted(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, skipping(), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, skipping(), func(w *harness) {
 		for i := range 7 {
 			w.put(configMaps, fmt.Sprint("a", i))
 		}
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Query.Get("continue") != "" {
 				return status(500)
 			}

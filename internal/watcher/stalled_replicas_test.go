@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // A leader whose watch has stalled is believed until somebody reads what was missing: the next leader, for all
@@ -13,7 +13,7 @@ import (
 func TestPulseOfAStalledLeader(t *testing.T) {
 	for name, lost := range map[string]bool{"read by the next leader": false, "listed by the next leader": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				b := w.followed()
 				defer b.kill()
 				w.pass(5 * time.Minute)
@@ -53,7 +53,7 @@ func TestPulseOfAStalledLeader(t *testing.T) {
 func TestPulseOfAKilledLeader(t *testing.T) {
 	for name, follows := range map[string]bool{"the next one follows": true, "the next one starts later": false} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				b := w.followed()
 				defer b.kill()
 				w.pass(5 * time.Minute)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -18,7 +18,7 @@ import (
 // in pages.
 func TestFirstSync(t *testing.T) {
 	journals := make(map[string][]string)
-	for name, o := range map[string]kubefake.Options{
+	for name, o := range map[string]fake.Options{
 		"streamed":        {},
 		"one page":        {NoWatchList: true},
 		"pages":           {NoWatchList: true, MaxPage: 2},
@@ -60,7 +60,7 @@ func TestFirstSync(t *testing.T) {
 
 func TestFirstSyncOfNothing(t *testing.T) {
 	for _, noWatchList := range []bool{false, true} {
-		bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
+		bubble(t, fake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
 			w.start()
 			w.synced()
 			n := w.tell(0, "SYNCED +0 ~0 -0 =0")
@@ -81,7 +81,7 @@ func TestFirstSyncOfNothing(t *testing.T) {
 func TestQuietStreamIsMovedByBookmarks(t *testing.T) {
 	for name, end := range map[string]func(*harness){"stopped": (*harness).stop, "killed": (*harness).kill} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.start()
 				w.synced()
@@ -113,7 +113,7 @@ func TestQuietStreamIsMovedByBookmarks(t *testing.T) {
 func TestRestartWithHistory(t *testing.T) {
 	for name, end := range map[string]func(*harness){"stopped": (*harness).stop, "killed": (*harness).kill} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				w.start()
@@ -134,7 +134,7 @@ func TestRestartWithHistory(t *testing.T) {
 }
 
 func TestWatchEndsInGoodOrder(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		w.pass(10 * time.Second)
@@ -155,8 +155,8 @@ func TestWatchEndsInGoodOrder(t *testing.T) {
 
 // Streamed lists are refused from some day on: the next relist reads pages.
 func TestStreamedListRefusedLater(t *testing.T) {
-	for _, fault := range []*kubefake.Fault{nil, status(400), status(422)} {
-		bubble(t, kubefake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
+	for _, fault := range []*fake.Fault{nil, status(400), status(422)} {
+		bubble(t, fake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
 			for _, name := range []string{"a", "b", "c"} {
 				w.put(configMaps, name)
 			}
@@ -166,7 +166,7 @@ func TestStreamedListRefusedLater(t *testing.T) {
 			if fault == nil {
 				w.srv.SetWatchList(false)
 			} else {
-				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+				w.srv.SetFault(func(r fake.Request) *fake.Fault {
 					if r.Query.Get("sendInitialEvents") != "" {
 						return fault
 					}
@@ -192,8 +192,8 @@ func TestStreamedListRefusedLater(t *testing.T) {
 func TestServerIgnoresSendInitialEvents(t *testing.T) {
 	for name, busy := range map[string]time.Duration{"quiet": 0, "busy": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
-				w.srv.SetFault(on("configmaps", "watch", &kubefake.Fault{OmitInitialEventsEnd: true}))
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
+				w.srv.SetFault(on("configmaps", "watch", &fake.Fault{OmitInitialEventsEnd: true}))
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				// A busy resource has an event before the idle time is over, again and again.
@@ -232,14 +232,14 @@ func TestServerIgnoresSendInitialEvents(t *testing.T) {
 func TestContinueTokensExpire(t *testing.T) {
 	for _, times := range []int{1, 2, 3, 9} {
 		t.Run(fmt.Sprint(times), func(t *testing.T) {
-			bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 				for i := range 7 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
 				expire := func() {
 					var mu sync.Mutex
 					left := times
-					w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+					w.srv.SetFault(func(r fake.Request) *fake.Fault {
 						mu.Lock()
 						defer mu.Unlock()
 						if left > 0 && r.Query.Get("continue") != "" {
@@ -276,13 +276,13 @@ func TestContinueTokensExpire(t *testing.T) {
 
 // Nothing in the API says in which order the initial events come.
 func TestInitialEventsInDisorder(t *testing.T) {
-	for name, f := range map[string]*kubefake.Fault{
+	for name, f := range map[string]*fake.Fault{
 		"twice":              {DuplicateInitialEvents: true},
 		"reversed":           {ReverseInitialEvents: true},
 		"twice and reversed": {DuplicateInitialEvents: true, ReverseInitialEvents: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				w.srv.SetFault(on("configmaps", "watch", f))
 				for _, name := range []string{"a", "b", "c"} {
 					w.put(configMaps, name)
@@ -318,7 +318,7 @@ func TestNamespacesAndSelectors(t *testing.T) {
 	e := entry("configmaps")
 	e.Namespaces, e.LabelSelector = []string{"x", "y"}, "app=web"
 	for _, noWatchList := range []bool{false, true} {
-		bubble(t, kubefake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *harness) {
+		bubble(t, fake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *harness) {
 			w.putIn(configMaps, "x", "a", web)
 			w.putIn(configMaps, "x", "b", db)
 			w.putIn(configMaps, "z", "c", web)
@@ -367,7 +367,7 @@ func TestNamespacesAndSelectors(t *testing.T) {
 }
 
 func TestStreamStatus(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.srv.SetFault(on("configmaps", "", status(500)))
 		w.start()
 		w.await("it is retrying", func() bool { return w.state("configmaps").State == watcher.Retrying })
@@ -399,4 +399,4 @@ func TestStreamStatus(t *testing.T) {
 	})
 }
 
-func isWholeList(r kubefake.Request) bool { return r.Query.Get("limit") != "1" }
+func isWholeList(r fake.Request) bool { return r.Query.Get("limit") != "1" }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/watcher"
 )
 
@@ -32,8 +32,8 @@ const (
 // serverTrouble is what is wrong with a server for a while.
 type serverTrouble struct {
 	name    string
-	options kubefake.Options
-	fault   func(kubefake.Request) *kubefake.Fault
+	options fake.Options
+	fault   func(fake.Request) *fake.Fault
 	// begin and end do what no fault of a request can; every is done each second.
 	begin, every, end func(*harness)
 	fresh             bool     // the streams have not had their first sync yet
@@ -44,12 +44,12 @@ type serverTrouble struct {
 }
 
 // each gives the same fault to every request for what is journalled.
-func each(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
+func each(f *fake.Fault) func(fake.Request) *fake.Fault {
 	return on("configmaps", "", f)
 }
 
-func html(code, retryAfter int) *kubefake.Fault {
-	return &kubefake.Fault{Status: code, RetryAfter: retryAfter, Body: "<html>overloaded</html>"}
+func html(code, retryAfter int) *fake.Fault {
+	return &fake.Fault{Status: code, RetryAfter: retryAfter, Body: "<html>overloaded</html>"}
 }
 
 // forget has the server forget its history, and every continue token with it.
@@ -65,49 +65,49 @@ var serverTroubles = []serverTrouble{
 	{name: "503 in HTML", fault: each(html(503, 0))},
 	{name: "503, Retry-After 1", fault: each(html(503, 1))},
 	{name: "429, no Retry-After", fault: each(status(tooManyRequests))},
-	{name: "429, Retry-After 1", fault: each(&kubefake.Fault{Status: tooManyRequests, RetryAfter: 1})},
-	{name: "429, Retry-After 1, first sync", fault: each(&kubefake.Fault{Status: tooManyRequests, RetryAfter: 1}), fresh: true},
-	{name: "429, Retry-After 120", fault: each(&kubefake.Fault{Status: tooManyRequests, RetryAfter: 120})},
+	{name: "429, Retry-After 1", fault: each(&fake.Fault{Status: tooManyRequests, RetryAfter: 1})},
+	{name: "429, Retry-After 1, first sync", fault: each(&fake.Fault{Status: tooManyRequests, RetryAfter: 1}), fresh: true},
+	{name: "429, Retry-After 120", fault: each(&fake.Fault{Status: tooManyRequests, RetryAfter: 120})},
 	{name: "429 to watches only", fault: on("configmaps", "watch", status(tooManyRequests))},
-	{name: "500 in the stream", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Failed, Status: 500})},
+	{name: "500 in the stream", fault: on("configmaps", "watch", &fake.Fault{Stream: fake.Failed, Status: 500})},
 	{name: "401 to everything", fault: each(status(http.StatusUnauthorized))},
 	{name: "403 to everything", fault: each(status(http.StatusForbidden))},
-	{name: "404 in text", fault: each(&kubefake.Fault{Status: 404, Body: "404 page not found\n"})},
-	{name: "no answer", fault: each(&kubefake.Fault{Hang: true})},
-	{name: "every answer takes 20 s", fault: each(&kubefake.Fault{Delay: 20 * time.Second})},
+	{name: "404 in text", fault: each(&fake.Fault{Status: 404, Body: "404 page not found\n"})},
+	{name: "no answer", fault: each(&fake.Fault{Hang: true})},
+	{name: "every answer takes 20 s", fault: each(&fake.Fault{Delay: 20 * time.Second})},
 	{name: "server down", begin: func(w *harness) { w.srv.StopAPIServer() }, end: func(w *harness) { must(w.t, w.srv.StartAPIServer()) }, gaps: true},
 	{name: "server restarts every 7 s", gaps: true, every: func(w *harness) {
 		if time.Now().Second()%7 == 0 {
 			w.srv.RestartAPIServer()
 		}
 	}},
-	{name: "watches end at once", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.End})},
+	{name: "watches end at once", fault: on("configmaps", "watch", &fake.Fault{Stream: fake.End})},
 	{name: "watches end after 6 s", every: func(w *harness) {
 		if time.Now().Second()%6 == 0 {
 			w.srv.EndWatches()
 		}
 	}},
-	{name: "watches are cut at once", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Cut})},
-	{name: "frames are truncated", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.CutMidEvent, AfterEvents: 1})},
-	{name: "frames are garbage", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Garbage})},
-	{name: "reset in mid-object, paged lists", options: kubefake.Options{NoWatchList: true}, fresh: true, fault: on("configmaps", "list", &kubefake.Fault{CutAfterBytes: 300})},
-	{name: "reset in mid-object, streamed lists", fresh: true, fault: on("configmaps", "watch", &kubefake.Fault{CutAfterBytes: 700})},
-	{name: "continue tokens expire again and again", options: kubefake.Options{NoWatchList: true, MaxPage: 2}, fresh: true,
-		fault: func(r kubefake.Request) *kubefake.Fault {
+	{name: "watches are cut at once", fault: on("configmaps", "watch", &fake.Fault{Stream: fake.Cut})},
+	{name: "frames are truncated", fault: on("configmaps", "watch", &fake.Fault{Stream: fake.CutMidEvent, AfterEvents: 1})},
+	{name: "frames are garbage", fault: on("configmaps", "watch", &fake.Fault{Stream: fake.Garbage})},
+	{name: "reset in mid-object, paged lists", options: fake.Options{NoWatchList: true}, fresh: true, fault: on("configmaps", "list", &fake.Fault{CutAfterBytes: 300})},
+	{name: "reset in mid-object, streamed lists", fresh: true, fault: on("configmaps", "watch", &fake.Fault{CutAfterBytes: 700})},
+	{name: "continue tokens expire again and again", options: fake.Options{NoWatchList: true, MaxPage: 2}, fresh: true,
+		fault: func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
 				return status(http.StatusGone)
 			}
 			return nil
 		}},
 	{name: "410 to every watch", gaps: true, fault: on("configmaps", "watch", status(http.StatusGone))},
-	{name: "410 in every stream, lists too", gaps: true, begin: forget, fault: func(r kubefake.Request) *kubefake.Fault {
+	{name: "410 in every stream, lists too", gaps: true, begin: forget, fault: func(r fake.Request) *fake.Fault {
 		if r.Resource != "configmaps" || r.Verb != "watch" {
 			return nil
 		}
 		if r.Query.Get("sendInitialEvents") != "" {
-			return &kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 6} // five objects and their bookmark
+			return &fake.Fault{Stream: fake.Gone, AfterEvents: 6} // five objects and their bookmark
 		}
-		return &kubefake.Fault{Stream: kubefake.Gone}
+		return &fake.Fault{Stream: fake.Gone}
 	}},
 	{name: "history forgotten every second", gaps: true, every: func(w *harness) {
 		forget(w)
@@ -115,9 +115,9 @@ var serverTroubles = []serverTrouble{
 			w.srv.BreakWatches()
 		}
 	}},
-	{name: "watches stay silent", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Silent}), end: func(w *harness) { w.srv.EndWatches() }},
-	{name: "initial events twice, reversed", fresh: true, fault: on("configmaps", "watch", &kubefake.Fault{DuplicateInitialEvents: true, ReverseInitialEvents: true})},
-	{name: "initial events never end", fresh: true, fault: on("configmaps", "watch", &kubefake.Fault{OmitInitialEventsEnd: true})},
+	{name: "watches stay silent", fault: on("configmaps", "watch", &fake.Fault{Stream: fake.Silent}), end: func(w *harness) { w.srv.EndWatches() }},
+	{name: "initial events twice, reversed", fresh: true, fault: on("configmaps", "watch", &fake.Fault{DuplicateInitialEvents: true, ReverseInitialEvents: true})},
+	{name: "initial events never end", fresh: true, fault: on("configmaps", "watch", &fake.Fault{OmitInitialEventsEnd: true})},
 	// An aggregated API that comes and goes: its server and discovery of its group fail together.
 	{name: "aggregated API comes and goes", stream: "widgets.example.com", every: func(w *harness) {
 		away := time.Now().Second() < 40
@@ -284,7 +284,7 @@ func TestTroubleOfManyStreams(t *testing.T) {
 	}
 	for _, c := range []serverTrouble{
 		{name: "503 to everything", fault: each(status(503))},
-		{name: "429, Retry-After 1", fault: each(&kubefake.Fault{Status: tooManyRequests, RetryAfter: 1})},
+		{name: "429, Retry-After 1", fault: each(&fake.Fault{Status: tooManyRequests, RetryAfter: 1})},
 		{name: "503 before the first sync", fault: each(status(503)), fresh: true},
 		{
 			name: "server down", gaps: true,
@@ -297,7 +297,7 @@ func TestTroubleOfManyStreams(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
+			bubble(t, fake.Options{}, []config.Resource{e}, func(w *harness) {
 				total, worst := w.suffer(e, c, crowdTime)
 				second := busiest(w.asked(0), time.Second)
 				t.Logf("%d streams, %d requests in %v, %.1f per s; %d in the worst %v, %d in the worst second",
@@ -319,9 +319,9 @@ func TestTroubleOfManyPending(t *testing.T) {
 	for i := range troubleStreams {
 		e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%02d", i))
 	}
-	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
+	bubble(t, fake.Options{}, []config.Resource{e}, func(w *harness) {
 		began := time.Now()
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			i := slices.Index(e.Namespaces, r.Namespace)
 			if i >= 0 && time.Since(began) >= time.Duration(i)*1100*time.Millisecond {
 				return status(http.StatusForbidden)
@@ -359,7 +359,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 	e := entry("configmaps")
 	e.Namespaces = []string{"web"}
 	for _, noWatchList := range []bool{false, true} {
-		bubble(t, kubefake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *harness) {
+		bubble(t, fake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *harness) {
 			w.pulse = never
 			make := func() {
 				_, err := w.srv.Create(namespaces, map[string]any{"metadata": map[string]any{"name": "web"}})
@@ -408,7 +408,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 func TestDefinitionIsMadeAgain(t *testing.T) {
 	for name, running := range map[string]bool{"running": true, "stopped": false} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
+			bubble(t, fake.Options{}, entries("widgets.example.com"), func(w *harness) {
 				w.srv.AddResource(widget("v1"))
 				w.put(widgets, "old")
 				w.start()
@@ -454,7 +454,7 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 // Two versions of one resource are one stream, so two entries for them are a
 // fault; and an entry that names another version resumes.
 func TestTwoVersionsOfOneResource(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.v1.example.com", "widgets.v2.example.com"), func(w *harness) {
+	bubble(t, fake.Options{}, entries("widgets.v1.example.com", "widgets.v2.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v2", "v1"))
 		err := w.tryStart()
 		if err == nil || !strings.Contains(err.Error(), "widgets.v1.example.com") || !strings.Contains(err.Error(), "widgets.v2.example.com") {
@@ -483,16 +483,16 @@ func TestTwoVersionsOfOneResource(t *testing.T) {
 // A server that forgets its history as soon as a large list is through is not
 // asked for the next one at once, but after twice the time that it took.
 func TestLongListsRest(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
+	bubble(t, fake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
 		for i := range 10 {
 			w.put(configMaps, fmt.Sprint("a", i))
 		}
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" && r.Verb == "list" && r.Query.Get("limit") != "1" {
-				return &kubefake.Fault{Delay: 3 * time.Second} // for each of ten pages
+				return &fake.Fault{Delay: 3 * time.Second} // for each of ten pages
 			}
 			if r.Verb == "watch" {
-				return &kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 1}
+				return &fake.Fault{Stream: fake.Gone, AfterEvents: 1}
 			}
 			return nil
 		})

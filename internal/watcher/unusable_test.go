@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -78,7 +78,7 @@ func (b *spoiledBody) Read(p []byte) (int, error) {
 // An object that no line can hold, or that is no JSON, is named by a line, and what comes after it is written: in a
 // list of either kind, in a watch, while nobody watched, and across a kill.
 func TestUnusable(t *testing.T) {
-	for server, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+	for server, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		for _, changes := range []bool{false, true} {
 			for value, u := range unusable {
 				t.Run(fmt.Sprintf("%s/changes=%t/%s", server, changes, value[1:]), func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestUnusableSelected(t *testing.T) {
 		"no payload":          {func(e *config.Resource) { e.Payload = "none" }, []string{"ADDED watch a", "MODIFIED watch a", "DELETED watch a"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, demanding("configmaps", c.set), func(w *harness) {
+			bubble(t, fake.Options{}, demanding("configmaps", c.set), func(w *harness) {
 				w.spoil()
 				w.start()
 				w.settled()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
@@ -32,9 +32,9 @@ func (w *harness) streams() []string {
 
 func withWildcard(t *testing.T, defined bool, test func(*harness)) {
 	t.Helper()
-	bubble(t, kubefake.Options{}, everything(), func(w *harness) {
+	bubble(t, fake.Options{}, everything(), func(w *harness) {
 		if defined {
-			w.srv.AddResource(kubefake.Resource{
+			w.srv.AddResource(fake.Resource{
 				Group: crds.Group, Version: crds.Version, Resource: crds.Resource, Kind: "CustomResourceDefinition", Compiled: true,
 			})
 		}
@@ -126,7 +126,7 @@ func TestApplyBesideAWildcard(t *testing.T) {
 
 // An entry that is edited in beside a wildcard takes its resource over.
 func TestEntryTakesOverFromWildcard(t *testing.T) {
-	bubble(t, kubefake.Options{}, everything(), func(w *harness) {
+	bubble(t, fake.Options{}, everything(), func(w *harness) {
 		w.start()
 		w.await("all watch", w.watching)
 		n := len(w.streams())
@@ -150,7 +150,7 @@ func TestEntryTakesOverFromWildcard(t *testing.T) {
 // What cannot make a difference to a stream does not touch it: its objects are in no
 // namespace.
 func TestExcludedNamespacesLeaveOthersAlone(t *testing.T) {
-	bubble(t, kubefake.Options{}, everything("nosuch"), func(w *harness) {
+	bubble(t, fake.Options{}, everything("nosuch"), func(w *harness) {
 		w.start()
 		w.await("all watch", w.watching)
 		next := everything("nosuch")

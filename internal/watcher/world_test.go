@@ -28,8 +28,8 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/host/disk"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/kube/kubeclient"
-	"kubejournal/internal/kube/kubefake"
 	process "kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
@@ -59,7 +59,7 @@ const clusterUID = "11111111-2222-3333-4444-555555555555"
 // between them. All of it lives in one bubble of testing/synctest.
 type harness struct {
 	t       *testing.T
-	srv     *kubefake.Server
+	srv     *fake.Server
 	dir     string
 	entries []config.Resource
 	options streams.Options // Resources is set at each start
@@ -102,7 +102,7 @@ type instance struct {
 }
 
 // bubble runs test on a new world; entries are resources as a user names them.
-func bubble(t *testing.T, o kubefake.Options, entries []config.Resource, test func(*harness)) {
+func bubble(t *testing.T, o fake.Options, entries []config.Resource, test func(*harness)) {
 	t.Helper()
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	synctest.Test(t, func(t *testing.T) {
@@ -113,13 +113,13 @@ func bubble(t *testing.T, o kubefake.Options, entries []config.Resource, test fu
 }
 
 // newWorld must be called in a bubble.
-func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *harness {
+func newWorld(t *testing.T, o fake.Options, entries []config.Resource) *harness {
 	o.InMemory = true
 	if o.BookmarkInterval == 0 {
 		o.BookmarkInterval = time.Minute // as the real server
 	}
 	o.ClusterUID = clusterUID
-	w := &harness{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
+	w := &harness{t: t, srv: fake.New(o), dir: t.TempDir(), entries: entries}
 	w.options = streams.Options{ClusterUID: clusterUID, RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
 	return w
 }

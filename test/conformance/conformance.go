@@ -1,5 +1,5 @@
 // Package conformance says what kubejournal relies on in a Kubernetes API
-// server, as tests. They run on the real control plane and on internal/kube/kubefake;
+// server, as tests. They run on the real control plane and on internal/kube/fake;
 // where the two differ, the fake is wrong.
 //
 // They also run on older releases, and on a server that streams no initial

@@ -24,7 +24,7 @@ import (
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 	"kubejournal/test/program"
 	"kubejournal/test/workload"
@@ -46,7 +46,7 @@ type world struct {
 	programs programs
 	dir      string // everything
 	folder   string // journal and checkpoint
-	server   *kubefake.Server
+	server   *fake.Server
 	forgets  bool // retention is on
 
 	n       int // writes so far
@@ -67,7 +67,7 @@ func newWorld(programs programs, dir string, forgets bool) (*world, error) {
 	if err := os.MkdirAll(w.folder, 0o700); err != nil {
 		return nil, err
 	}
-	w.server = kubefake.New(kubefake.Options{BookmarkInterval: time.Hour})
+	w.server = fake.New(fake.Options{BookmarkInterval: time.Hour})
 	kubeconfig, err := w.server.Kubeconfig(dir)
 	if err != nil {
 		return nil, errors.Join(err, w.close())

@@ -4,7 +4,7 @@
 // where the daemon ended, was not ready, or did not write a change meanwhile.
 //
 // The limit is a control group's, where one can be made (as root, or where the group is delegated); else only Go's own
-// (GOMEMLIMIT) holds, and the figures are compared with the limit. The API server is internal/kube/kubefake.
+// (GOMEMLIMIT) holds, and the figures are compared with the limit. The API server is internal/kube/fake.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/program"
 )
 
@@ -88,7 +88,7 @@ func chartLimits() (limit int64, goLimit string, err error) {
 // target is the daemon under attack.
 type target struct {
 	*program.Process
-	server  *kubefake.Server
+	server  *fake.Server
 	address string
 	journal string
 	group   *group
@@ -169,7 +169,7 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 
 // start starts the API server, and the daemon under its limit.
 func start(ctx context.Context, o *options, dir string, out io.Writer) (*target, error) {
-	t := &target{server: kubefake.New(kubefake.Options{}), journal: filepath.Join(dir, "journal.jsonl")}
+	t := &target{server: fake.New(fake.Options{}), journal: filepath.Join(dir, "journal.jsonl")}
 	kubeconfig, err := t.server.Kubeconfig(dir)
 	if err != nil {
 		return nil, err
@@ -370,7 +370,7 @@ func (t *target) bodies(ctx context.Context, o *options) (sent, held int, err er
 // resources adds an API, and waits until the wildcard covers too much.
 func (t *target) resources(ctx context.Context, o *options) (sent, held int, err error) {
 	for n := range o.resources {
-		t.server.AddResource(kubefake.Resource{
+		t.server.AddResource(fake.Resource{
 			Group: "foreign.example.com", Version: "v1", Namespaced: true,
 			Resource: fmt.Sprintf("things%05d", n), Kind: fmt.Sprintf("Thing%05d", n),
 		})

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 	"kubejournal/test/program"
 )
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // author writes to a server of its own. change may change what its requests go through.
 func author(t *testing.T, entries []Entry, change func(*rest.Config)) Author {
 	t.Helper()
-	server := kubefake.New(kubefake.Options{BookmarkInterval: time.Hour})
+	server := fake.New(fake.Options{BookmarkInterval: time.Hour})
 	t.Cleanup(server.Close)
 	config := server.Config()
 	config.QPS = -1

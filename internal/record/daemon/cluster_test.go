@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -26,11 +26,11 @@ var (
 // virtualIP is an address whose new connections lead to one of several servers.
 type virtualIP struct {
 	listener net.Listener
-	target   atomic.Pointer[kubefake.Server]
+	target   atomic.Pointer[fake.Server]
 	running  sync.WaitGroup
 }
 
-func newVirtualIP(t *testing.T, target *kubefake.Server) *virtualIP {
+func newVirtualIP(t *testing.T, target *fake.Server) *virtualIP {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,7 +66,7 @@ func newVirtualIP(t *testing.T, target *kubefake.Server) *virtualIP {
 }
 
 // reach writes a kubeconfig by which the daemon finds a server at an address, or at its own for "".
-func (l *live) reach(srv *kubefake.Server, address string) {
+func (l *live) reach(srv *fake.Server, address string) {
 	l.t.Helper()
 	path, err := srv.Kubeconfig(l.t.TempDir())
 	if err != nil {
@@ -107,16 +107,16 @@ func (l *live) written(name string) {
 }
 
 // another is another cluster, which has an object of its own.
-func (l *live) another() *kubefake.Server {
+func (l *live) another() *fake.Server {
 	l.t.Helper()
-	other := kubefake.New(kubefake.Options{ClusterUID: "99999999-8888-7777-6666-555555555555"})
+	other := fake.New(fake.Options{ClusterUID: "99999999-8888-7777-6666-555555555555"})
 	l.t.Cleanup(other.Close)
 	l.on(other, "theirs")
 	return other
 }
 
 // on creates a configmap.
-func (l *live) on(srv *kubefake.Server, name string) {
+func (l *live) on(srv *fake.Server, name string) {
 	l.t.Helper()
 	if _, err := srv.Create(configMaps, map[string]any{"metadata": map[string]any{"name": name, "namespace": "default"}}); err != nil {
 		l.t.Fatal(err)
@@ -169,7 +169,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 }
 
 // uidOf is the uid of a server's namespace kube-system.
-func uidOf(t *testing.T, srv *kubefake.Server) string {
+func uidOf(t *testing.T, srv *fake.Server) string {
 	t.Helper()
 	ns, err := srv.Get(namespaces, "", "kube-system")
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/host/logging"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // soon is how long a condition may take to come true on a machine under load.
@@ -51,7 +51,7 @@ func (b *syncBuffer) String() string {
 // live is a daemon that runs in the test's process, against a server in it.
 type live struct {
 	t      *testing.T
-	srv    *kubefake.Server
+	srv    *fake.Server
 	dir    string
 	disk   disk.FS            // of the journal; nil is the real one
 	hangup chan os.Signal     // of the daemon that was started last
@@ -63,7 +63,7 @@ type live struct {
 // newLive makes a server and a folder; the daemon is still to be started.
 func newLive(t *testing.T) *live {
 	t.Helper()
-	l := &live{t: t, srv: kubefake.New(kubefake.Options{}), dir: t.TempDir()}
+	l := &live{t: t, srv: fake.New(fake.Options{}), dir: t.TempDir()}
 	t.Cleanup(l.srv.Close)
 	kubeconfig, err := l.srv.Kubeconfig(l.dir)
 	if err != nil {

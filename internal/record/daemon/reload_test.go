@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 )
 
@@ -250,7 +250,7 @@ func TestReloadOfTheRest(t *testing.T) {
 // cluster.
 func TestReloadOfTheKubeconfig(t *testing.T) {
 	l := newLive(t)
-	other := kubefake.New(kubefake.Options{})
+	other := fake.New(fake.Options{})
 	defer other.Close()
 	copied, foreign := t.TempDir(), t.TempDir()
 	same, err := l.srv.Kubeconfig(copied)

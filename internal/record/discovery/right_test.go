@@ -9,15 +9,15 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 )
 
 // The answer about a right is what becomes of the request that needs it.
 func TestAllowed(t *testing.T) {
-	srv := kubefake.New(kubefake.Options{})
+	srv := fake.New(fake.Options{})
 	t.Cleanup(srv.Close)
 	const reason = "only web, and one of db"
-	srv.SetPolicy(func(a kubefake.Attributes) (bool, string) {
+	srv.SetPolicy(func(a fake.Attributes) (bool, string) {
 		if a.Resource != "configmaps" || a.Verb == "list" && (a.Namespace == "web" || a.Namespace == "db" && a.Name == "one") {
 			return true, ""
 		}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -106,7 +106,7 @@ func (r *replica) is() string {
 // world is an API server in a bubble of synctest.
 type world struct {
 	t    *testing.T
-	srv  *kubefake.Server
+	srv  *fake.Server
 	wrap func(http.RoundTripper) http.RoundTripper // of the replicas' requests; nil does nothing
 	log  *zap.Logger                               // of the replicas
 }
@@ -114,7 +114,7 @@ type world struct {
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, srv: kubefake.New(kubefake.Options{InMemory: true}), log: zap.NewNop()}
+		w := &world{t: t, srv: fake.New(fake.Options{InMemory: true}), log: zap.NewNop()}
 		defer w.srv.Close()
 		test(w)
 	})
@@ -308,14 +308,14 @@ func TestForbiddenUpdate(t *testing.T) {
 // A namespace that does not exist is named, and so is what a replica may not do.
 func TestNoNamespace(t *testing.T) {
 	for _, tt := range []struct {
-		fault kubefake.Fault
+		fault fake.Fault
 		want  string
 	}{
-		{kubefake.Fault{Status: http.StatusNotFound}, "create the namespace default, or change leaderElection.leaseNamespace"},
-		{kubefake.Fault{Status: http.StatusForbidden}, "no replica holds the Lease default/writer: "},
+		{fake.Fault{Status: http.StatusNotFound}, "create the namespace default, or change leaderElection.leaseNamespace"},
+		{fake.Fault{Status: http.StatusForbidden}, "no replica holds the Lease default/writer: "},
 	} {
 		inWorld(t, func(w *world) {
-			w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+			w.srv.SetFault(func(r fake.Request) *fake.Fault {
 				if r.Verb == "create" {
 					return &tt.fault
 				}

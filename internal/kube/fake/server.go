@@ -1,4 +1,4 @@
-// Package kubefake is a Kubernetes API server in the process, for tests.
+// Package fake is a Kubernetes API server in the process, for tests.
 //
 // What it promises: everything that a reader of the API can see of history is
 // there and behaves as in the real server. Every write gets the next version of
@@ -25,7 +25,7 @@
 // The server runs on a real loopback listener or in memory over net.Pipe. It
 // has no global state, uses package time only, and leaves no goroutine after
 // Close, so that thousands of them can live inside testing/synctest bubbles.
-package kubefake
+package fake
 
 import (
 	"context"

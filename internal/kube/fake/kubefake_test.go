@@ -1,4 +1,4 @@
-package kubefake_test
+package fake_test
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/loggingtest"
 )
 
@@ -44,14 +44,14 @@ func object(name, value string) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": name, "namespace": "default"}, "data": map[string]any{"key": value}}
 }
 
-func start(t *testing.T, o kubefake.Options) *kubefake.Server {
+func start(t *testing.T, o fake.Options) *fake.Server {
 	t.Helper()
-	srv := kubefake.New(o)
+	srv := fake.New(o)
 	t.Cleanup(srv.Close)
 	return srv
 }
 
-func client(t *testing.T, srv *kubefake.Server) dynamic.ResourceInterface {
+func client(t *testing.T, srv *fake.Server) dynamic.ResourceInterface {
 	t.Helper()
 	c, err := dynamic.NewForConfig(srv.Config())
 	if err != nil {
@@ -68,7 +68,7 @@ func must[T any](v T, err error) T {
 }
 
 // open sends a watch request by hand and returns the body.
-func open(t *testing.T, srv *kubefake.Server, query string) io.ReadCloser {
+func open(t *testing.T, srv *fake.Server, query string) io.ReadCloser {
 	t.Helper()
 	config := srv.Config()
 	req := must(http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL()+"/api/v1/namespaces/default/configmaps?watch=true"+query, nil))
@@ -96,7 +96,7 @@ func TestHistory(t *testing.T) {
 }
 
 func testHistory(t *testing.T, random *rand.Rand) {
-	srv := kubefake.New(kubefake.Options{InMemory: true})
+	srv := fake.New(fake.Options{InMemory: true})
 	defer srv.Close()
 	c := client(t, srv)
 	states := map[uint64]map[string]string{srv.Version(): {}}
@@ -167,7 +167,7 @@ func apply(t *testing.T, state map[string]string, e watch.Event) {
 // without waiting for either.
 func TestFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := kubefake.New(kubefake.Options{InMemory: true, BookmarkInterval: time.Minute})
+		srv := fake.New(fake.Options{InMemory: true, BookmarkInterval: time.Minute})
 		defer srv.Close()
 		began := time.Now()
 		w := must(client(t, srv).Watch(t.Context(), metav1.ListOptions{
@@ -190,7 +190,7 @@ func TestFakeTime(t *testing.T) {
 }
 
 func TestRestore(t *testing.T) {
-	srv := start(t, kubefake.Options{InMemory: true})
+	srv := start(t, fake.Options{InMemory: true})
 	first := must(srv.Create(configMaps, object("a", "1")))
 	backup := srv.Version()
 	must(srv.Update(configMaps, object("a", "2")))
@@ -222,7 +222,7 @@ func uid(o map[string]any) string { return o["metadata"].(map[string]any)["uid"]
 func TestStopAndStart(t *testing.T) {
 	for name, inMemory := range map[string]bool{"loopback": false, "memory": true} {
 		t.Run(name, func(t *testing.T) {
-			srv := start(t, kubefake.Options{InMemory: inMemory})
+			srv := start(t, fake.Options{InMemory: inMemory})
 			c := client(t, srv)
 			must(c.List(t.Context(), metav1.ListOptions{}))
 			before := srv.Version()
@@ -245,7 +245,7 @@ func TestStopAndStart(t *testing.T) {
 
 func TestGone(t *testing.T) {
 	for _, asStatus := range []bool{false, true} {
-		srv := start(t, kubefake.Options{InMemory: true, GoneAsStatus: asStatus})
+		srv := start(t, fake.Options{InMemory: true, GoneAsStatus: asStatus})
 		before := srv.Version()
 		must(srv.Create(configMaps, object("a", "1")))
 		srv.DropHistory()
@@ -263,48 +263,48 @@ func TestGone(t *testing.T) {
 func TestStreamFaults(t *testing.T) {
 	const line = `{"type":"ADDED"`
 	for name, test := range map[string]struct {
-		fault kubefake.Fault
+		fault fake.Fault
 		check func(events []string, rest string, err error) bool
 	}{
-		"gone": {kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 1}, func(events []string, rest string, err error) bool {
+		"gone": {fake.Fault{Stream: fake.Gone, AfterEvents: 1}, func(events []string, rest string, err error) bool {
 			return len(events) == 2 && strings.Contains(events[1], `"code":410`) && rest == "" && err == nil
 		}},
-		"failed": {kubefake.Fault{Stream: kubefake.Failed, Status: 500}, func(events []string, rest string, err error) bool {
+		"failed": {fake.Fault{Stream: fake.Failed, Status: 500}, func(events []string, rest string, err error) bool {
 			return len(events) == 1 && strings.Contains(events[0], `"code":500`) && err == nil
 		}},
-		"cut in an event": {kubefake.Fault{Stream: kubefake.CutMidEvent, AfterEvents: 1}, func(events []string, rest string, err error) bool {
+		"cut in an event": {fake.Fault{Stream: fake.CutMidEvent, AfterEvents: 1}, func(events []string, rest string, err error) bool {
 			return len(events) == 1 && strings.HasPrefix(rest, line) && errors.Is(err, io.ErrUnexpectedEOF)
 		}},
-		"cut": {kubefake.Fault{Stream: kubefake.Cut, AfterEvents: 2}, func(events []string, rest string, err error) bool {
+		"cut": {fake.Fault{Stream: fake.Cut, AfterEvents: 2}, func(events []string, rest string, err error) bool {
 			return len(events) == 2 && rest == "" && errors.Is(err, io.ErrUnexpectedEOF)
 		}},
-		"cut at a byte": {kubefake.Fault{CutAfterBytes: 10}, func(events []string, rest string, err error) bool {
+		"cut at a byte": {fake.Fault{CutAfterBytes: 10}, func(events []string, rest string, err error) bool {
 			return len(rest) == 10 && errors.Is(err, io.ErrUnexpectedEOF)
 		}},
-		"end": {kubefake.Fault{Stream: kubefake.End, AfterEvents: 2}, func(events []string, rest string, err error) bool {
+		"end": {fake.Fault{Stream: fake.End, AfterEvents: 2}, func(events []string, rest string, err error) bool {
 			return len(events) == 2 && rest == "" && err == nil
 		}},
-		"garbage": {kubefake.Fault{Stream: kubefake.Garbage}, func(events []string, rest string, err error) bool {
+		"garbage": {fake.Fault{Stream: fake.Garbage}, func(events []string, rest string, err error) bool {
 			return len(events) == 1 && strings.HasPrefix(events[0], "<html>") && err == nil
 		}},
 		"duplicates in reverse, no end mark": {
-			kubefake.Fault{DuplicateInitialEvents: true, ReverseInitialEvents: true, OmitInitialEventsEnd: true, Stream: kubefake.End, AfterEvents: 6},
+			fake.Fault{DuplicateInitialEvents: true, ReverseInitialEvents: true, OmitInitialEventsEnd: true, Stream: fake.End, AfterEvents: 6},
 			func(events []string, rest string, err error) bool {
 				return len(events) == 6 && strings.Contains(events[0], `"name":"c"`) && events[0] == events[3]
 			},
 		},
-		"silent": {kubefake.Fault{Stream: kubefake.Silent, AfterEvents: 1}, func(events []string, rest string, err error) bool {
+		"silent": {fake.Fault{Stream: fake.Silent, AfterEvents: 1}, func(events []string, rest string, err error) bool {
 			return len(events) == 1 && err == nil // until the watch's own end
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := kubefake.New(kubefake.Options{InMemory: true})
+				srv := fake.New(fake.Options{InMemory: true})
 				defer srv.Close()
 				for _, name := range []string{"a", "b", "c"} {
 					must(srv.Create(configMaps, object(name, "1")))
 				}
-				srv.SetFault(func(kubefake.Request) *kubefake.Fault { return &test.fault })
+				srv.SetFault(func(fake.Request) *fake.Fault { return &test.fault })
 				body := open(t, srv, "&timeoutSeconds=10&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
 				data, err := io.ReadAll(body)
 				lines := strings.SplitAfter(string(data), "\n")
@@ -319,11 +319,11 @@ func TestStreamFaults(t *testing.T) {
 func TestAnswerFaults(t *testing.T) { synctest.Test(t, testAnswerFaults) }
 
 func testAnswerFaults(t *testing.T) {
-	srv := kubefake.New(kubefake.Options{InMemory: true})
+	srv := fake.New(fake.Options{InMemory: true})
 	defer srv.Close()
 	c := client(t, srv)
-	fault := kubefake.Fault{Status: http.StatusTooManyRequests, RetryAfter: 7}
-	srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+	fault := fake.Fault{Status: http.StatusTooManyRequests, RetryAfter: 7}
+	srv.SetFault(func(r fake.Request) *fake.Fault {
 		if r.Verb != "watch" || r.Resource != "configmaps" || r.Namespace != "default" {
 			t.Errorf("request %+v", r)
 		}
@@ -337,30 +337,30 @@ func testAnswerFaults(t *testing.T) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || seconds != 7 {
 		t.Errorf("got %v", err)
 	}
-	fault = kubefake.Fault{Status: http.StatusBadGateway, Body: "<html>bad gateway</html>"}
+	fault = fake.Fault{Status: http.StatusBadGateway, Body: "<html>bad gateway</html>"}
 	if _, err = c.Watch(t.Context(), metav1.ListOptions{}); err == nil || apierrors.IsTooManyRequests(err) {
 		t.Errorf("got %v", err)
 	}
-	fault = kubefake.Fault{Hang: true}
+	fault = fake.Fault{Hang: true}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err = c.Watch(ctx, metav1.ListOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	delay := kubefake.Fault{Delay: 3 * time.Second}
-	srv.SetFault(func(kubefake.Request) *kubefake.Fault { return &delay })
+	delay := fake.Fault{Delay: 3 * time.Second}
+	srv.SetFault(func(fake.Request) *fake.Fault { return &delay })
 	began = time.Now()
 	if must(c.List(t.Context(), metav1.ListOptions{})); time.Since(began) != 3*time.Second {
 		t.Errorf("answered after %s", time.Since(began))
 	}
-	requests := slices.DeleteFunc(srv.Requests(), func(r kubefake.Request) bool { return r.Verb == "list" })
+	requests := slices.DeleteFunc(srv.Requests(), func(r fake.Request) bool { return r.Verb == "list" })
 	if n := len(requests); n < 3 || requests[0].Status != 429 || requests[n-1].Status != 0 {
 		t.Errorf("requests %+v", requests)
 	}
 }
 
 func TestIdentity(t *testing.T) {
-	srv := start(t, kubefake.Options{})
+	srv := start(t, fake.Options{})
 	old := client(t, srv)
 	srv.Forbid(configMaps, "list")
 	if _, err := old.List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
@@ -378,7 +378,7 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestKubeconfig(t *testing.T) {
-	srv := start(t, kubefake.Options{ClusterUID: "6dd1b6d4-0000-4000-8000-000000000001"})
+	srv := start(t, fake.Options{ClusterUID: "6dd1b6d4-0000-4000-8000-000000000001"})
 	config := must(clientcmd.BuildConfigFromFlags("", must(srv.Kubeconfig(t.TempDir()))))
 	c := must(dynamic.NewForConfig(config))
 	system := must(c.Resource(namespaces).Get(t.Context(), "kube-system", metav1.GetOptions{}))
@@ -390,8 +390,8 @@ func TestKubeconfig(t *testing.T) {
 func TestDiscoveryClient(t *testing.T) {
 	for name, old := range map[string]bool{"aggregated": false, "old form": true} {
 		t.Run(name, func(t *testing.T) {
-			srv := start(t, kubefake.Options{NoAggregatedDiscovery: old})
-			srv.AddResource(kubefake.Resource{
+			srv := start(t, fake.Options{NoAggregatedDiscovery: old})
+			srv.AddResource(fake.Resource{
 				Group: "example.com", Version: "v2", ExtraVersions: []string{"v1"}, Resource: "widgets", Kind: "Widget",
 				ShortNames: []string{"wd"}, Verbs: []string{"get", "list"},
 			})
@@ -427,8 +427,8 @@ func TestDiscoveryClient(t *testing.T) {
 }
 
 func TestIndent(t *testing.T) {
-	srv := start(t, kubefake.Options{InMemory: true})
-	srv.AddResource(kubefake.Resource{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Indent: true})
+	srv := start(t, fake.Options{InMemory: true})
+	srv.AddResource(fake.Resource{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Indent: true})
 	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	must(srv.Create(gvr, map[string]any{"metadata": map[string]any{"name": "a"}}))
 	c := must(dynamic.NewForConfig(srv.Config()))
@@ -440,7 +440,7 @@ func TestIndent(t *testing.T) {
 }
 
 func TestEndAndBreakWatches(t *testing.T) {
-	srv := start(t, kubefake.Options{InMemory: true})
+	srv := start(t, fake.Options{InMemory: true})
 	for name, test := range map[string]struct {
 		stop func()
 		want error
@@ -482,7 +482,7 @@ func TestCredentials(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode, nil
 	}
-	s := kubefake.New(kubefake.Options{})
+	s := fake.New(fake.Options{})
 	defer s.Close()
 	with := func(certificate, key []byte) *rest.Config {
 		c := s.Config()
@@ -510,7 +510,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("with the new authority: %d, %v", code, err)
 	}
 
-	down := kubefake.New(kubefake.Options{InMemory: true})
+	down := fake.New(fake.Options{InMemory: true})
 	defer down.Close()
 	down.StopAPIServer()
 	if _, err := get(down.Config()); !errors.Is(err, syscall.ECONNREFUSED) || len(down.Refused()) != 1 {

@@ -1,4 +1,4 @@
-package kubefake_test
+package fake_test
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/kube/kubefake"
+	"kubejournal/internal/kube/fake"
 	"kubejournal/test/conformance"
 )
 
 func TestConformance(t *testing.T) {
-	for name, o := range map[string]kubefake.Options{
+	for name, o := range map[string]fake.Options{
 		"loopback":                  {},
 		"memory":                    {InMemory: true},
 		"without streamed list":     {InMemory: true, NoWatchList: true},
@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 			srv := start(t, o)
 			if name == "habits that break nothing" {
 				for _, resource := range []string{"configmaps", "secrets", "events", "pods", "namespaces"} {
-					srv.SetHabit(schema.GroupVersionResource{Version: "v1", Resource: resource}, &kubefake.Habit{})
+					srv.SetHabit(schema.GroupVersionResource{Version: "v1", Resource: resource}, &fake.Habit{})
 				}
 			}
 			to := target(srv)
@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func target(srv *kubefake.Server) conformance.Target {
+func target(srv *fake.Server) conformance.Target {
 	return conformance.Target{
 		Config: srv.Config(),
 		RestartAPIServer: func(context.Context) error {
@@ -52,7 +52,7 @@ func target(srv *kubefake.Server) conformance.Target {
 			return nil
 		},
 		AddCustom: func(context.Context) error {
-			srv.AddResource(kubefake.Resource{
+			srv.AddResource(fake.Resource{
 				Group: conformance.CustomGroup, Version: conformance.CustomVersion,
 				Resource: conformance.CustomPlural, Kind: conformance.CustomKind, Namespaced: true,
 			})

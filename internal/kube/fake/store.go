@@ -1,4 +1,4 @@
-package kubefake
+package fake
 
 import (
 	"slices"
