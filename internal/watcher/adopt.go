@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -38,7 +38,7 @@ func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 // failed records a failure, and reports whether the stream is to go on without: the server does not have this version, or
 // does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
-	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) || errors.As(err, new(*kubeclient.UnconfirmedError)) {
+	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) || errors.As(err, new(*client.UnconfirmedError)) {
 		return false
 	}
 	a.failures++
@@ -73,7 +73,7 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// sleepOnStandby is kubeclient.Sleep, and ends as soon as it is this replica's turn to write.
+// sleepOnStandby is client.Sleep, and ends as soon as it is this replica's turn to write.
 func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
@@ -437,7 +437,7 @@ func (c *cell) recover() {
 // startAgain starts a daemon that another cluster has ended.
 func (c *cell) startAgain() {
 	err := c.ended()
-	if other := new(kubeclient.ClusterError); !errors.As(err, &other) || other.Want != clusterUID || other.Got != foreignUID {
+	if other := new(client.ClusterError); !errors.As(err, &other) || other.Want != clusterUID || other.Got != foreignUID {
 		c.fail("the daemon has ended: %v", err)
 	}
 	c.start()

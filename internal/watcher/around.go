@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 // One object can make each list fail that it is in. A kube-apiserver stores a custom resource that is nested 9,995 levels
@@ -59,8 +59,8 @@ func (h *hole) String() string {
 	case end == "":
 		end = "the end"
 	}
-	from := strings.TrimRight(h.from, kubeclient.FirstKey)
-	end = strings.TrimRight(end, kubeclient.LastKey+kubeclient.FirstKey)
+	from := strings.TrimRight(h.from, client.FirstKey)
+	end = strings.TrimRight(end, client.LastKey+client.FirstKey)
 	return fmt.Sprintf("from %s to %s", cmp.Or(from, "the beginning"), end)
 }
 
@@ -133,7 +133,7 @@ type detour struct {
 
 // options are those of the page that begins at start.
 func (d *detour) options() v1.ListOptions {
-	return v1.ListOptions{Limit: d.asked, Continue: kubeclient.ContinueAt(d.version, d.start)}
+	return v1.ListOptions{Limit: d.asked, Continue: client.ContinueAt(d.version, d.start)}
 }
 
 // key is that of an object in lists of the stream, by which these are sorted.
@@ -153,7 +153,7 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 	d.cause = failed
 	if d.version == "" {
 		d.requests++
-		at, err := d.s.reaches(ctx, cmp.Or(version, kubeclient.Latest))
+		at, err := d.s.reaches(ctx, cmp.Or(version, client.Latest))
 		if err != nil || version != "" && at != version {
 			return false, failed
 		}
@@ -199,7 +199,7 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 // passes takes a page that was read, with so many objects, the last of which has a key, and after which so many are left. It
 // reports whether the next page is to be asked for by options.
 func (d *detour) passes(items int64, key string, left int64) bool {
-	d.start, d.left = key+kubeclient.FirstKey, left
+	d.start, d.left = key+client.FirstKey, left
 	if d.version == "" {
 		return false
 	}
@@ -262,7 +262,7 @@ func (d *detour) bound(ctx context.Context) error {
 	}
 	first()
 	for _, known := range d.s.unreadable {
-		at = append(at, known.key+kubeclient.FirstKey)
+		at = append(at, known.key+client.FirstKey)
 	}
 	slices.Sort(at)
 	if namespace, _, in := strings.Cut(d.start, "/"); in {
@@ -275,7 +275,7 @@ func (d *detour) bound(ctx context.Context) error {
 // name returns the key of the last object of the hole, "" where that is not found.
 func (d *detour) name(ctx context.Context) (string, error) {
 	for _, known := range d.s.unreadable {
-		if known.key+kubeclient.FirstKey != d.hole.next {
+		if known.key+client.FirstKey != d.hole.next {
 			continue
 		}
 		if fails, err := d.failsAt(ctx, known.key); fails || err != nil {
@@ -306,9 +306,9 @@ func (d *detour) search(ctx context.Context) (key string, err error) {
 		// The key begins with what is known of it. At n, what follows is the end of it for 0, else a letter up to the nth.
 		upTo := func(n int) string {
 			if n == 0 {
-				return key + kubeclient.FirstKey
+				return key + client.FirstKey
 			}
-			return branch(key, letters[n-1:n]) + kubeclient.LastKey
+			return branch(key, letters[n-1:n]) + client.LastKey
 		}
 		low, high := 0, len(letters)+1
 		if key == "" || strings.HasSuffix(key, "/") {
@@ -346,7 +346,7 @@ func (d *detour) search(ctx context.Context) (key string, err error) {
 // or from that of the object before the hole. Each call tries the shortest of these places and some of the others.
 func (d *detour) explore(ctx context.Context) (closer bool, err error) {
 	var at []string
-	for _, key := range []string{d.hole.key, strings.TrimSuffix(d.start, kubeclient.FirstKey)} {
+	for _, key := range []string{d.hole.key, strings.TrimSuffix(d.start, client.FirstKey)} {
 		for i := range len(key) {
 			for n := range len(nameLetters) {
 				at = append(at, branch(key[:i], nameLetters[n:n+1]))
@@ -410,8 +410,8 @@ func (d *detour) ask(ctx context.Context, key string) (fails bool, left int64, e
 }
 
 // peek reads a page of one object that begins at a key, and counts the objects of it.
-func (s *Stream) peek(ctx context.Context, version, key string) (meta kubeclient.ListMeta, items int64, err error) {
-	page, err := s.client.List(ctx, s.spec.Target, v1.ListOptions{Limit: 1, Continue: kubeclient.ContinueAt(version, key)})
+func (s *Stream) peek(ctx context.Context, version, key string) (meta client.ListMeta, items int64, err error) {
+	page, err := s.client.List(ctx, s.spec.Target, v1.ListOptions{Limit: 1, Continue: client.ContinueAt(version, key)})
 	if err != nil {
 		return meta, 0, err
 	}
@@ -428,15 +428,15 @@ func (s *Stream) peek(ctx context.Context, version, key string) (meta kubeclient
 // reaches reports whether the server answers a list that has no objects, which begins where others end: then it is an
 // object that makes those fail. It returns the version that this list shows.
 func (s *Stream) reaches(ctx context.Context, version string) (string, error) {
-	if kubeclient.ContinueAt(version, kubeclient.LastKey) == "" {
-		return "", kubeclient.ErrNoVersion
+	if client.ContinueAt(version, client.LastKey) == "" {
+		return "", client.ErrNoVersion
 	}
-	meta, _, err := s.peek(ctx, version, kubeclient.LastKey)
+	meta, _, err := s.peek(ctx, version, client.LastKey)
 	if err != nil {
 		return "", err
 	}
 	if _, number := event.VersionNumber([]byte(meta.ResourceVersion)); !number {
-		return "", kubeclient.ErrNoVersion
+		return "", client.ErrNoVersion
 	}
 	return meta.ResourceVersion, nil
 }
@@ -524,7 +524,7 @@ func (s *Stream) listFails(ctx context.Context) error {
 		if failed++; failed < 2 {
 			continue
 		}
-		if _, unreached := s.reaches(ctx, kubeclient.Latest); unreached == nil {
+		if _, unreached := s.reaches(ctx, client.Latest); unreached == nil {
 			return err
 		}
 		return nil

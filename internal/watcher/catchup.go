@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 // loadPrevious prepares the store of previous versions. A stream that compares nothing any more drops what it has: it
@@ -61,7 +61,7 @@ func (s *Stream) catchUp(ctx context.Context) error {
 	cancel()
 	s.catchUps++
 	s.behind = err != nil && s.catchUps < maxCatchUps
-	if err == nil || ctx.Err() != nil || errors.Is(err, errStore) || kubeclient.IsWaiting(err) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errStore) || client.IsWaiting(err) {
 		return err // with IsWaiting, a watch would not be allowed either
 	}
 	s.log.Info("cannot read all objects to compare the next events with, going on without", zap.Error(err))

@@ -16,7 +16,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
 )
@@ -78,10 +78,10 @@ var outcomes = []struct {
 	matches func(error) bool
 	outcome
 }{
-	{is(kubeclient.ErrWatchEnded), outcome{reason: "Closed", clean: true}},
+	{is(client.ErrWatchEnded), outcome{reason: "Closed", clean: true}},
 	{is(errAhead), outcome{action: actionRelist, reason: string(event.PositionAheadOfServer), habit: true}},
 	{is(errRefused), outcome{action: actionRelist, reason: string(event.PositionRefused)}},
-	{is(kubeclient.ErrSilent), outcome{reason: reasonSilent}},
+	{is(client.ErrSilent), outcome{reason: reasonSilent}},
 	{is(errStartsOver), outcome{action: actionRelist, reason: "WatchStartsOver", habit: true}},
 	{is(errOutOfOrder), outcome{action: actionRelist, reason: "EventsOutOfOrder", habit: true}},
 	{is(errMissed), outcome{action: actionRelist, reason: "EventsLeftOut", habit: true}},
@@ -95,7 +95,7 @@ var outcomes = []struct {
 	{is(errNoListEnd), outcome{reason: "NoListEnd"}},
 	{is(errNotExact), outcome{reason: "NotExact"}},
 	{is(recorder.ErrStandby), outcome{reason: reasonStandby}},
-	{is(kubeclient.ErrNoVersion), outcome{reason: "NoResourceVersion", habit: true}},
+	{is(client.ErrNoVersion), outcome{reason: "NoResourceVersion", habit: true}},
 	{isExpired, outcome{action: actionRelist, reason: string(event.Expired)}},
 	{apierrors.IsNotFound, outcome{action: actionWait, reason: ReasonNotFound}},
 	{apierrors.IsForbidden, outcome{action: actionWait, reason: "Forbidden"}},
@@ -121,8 +121,8 @@ func classify(ctx context.Context, err error) outcome {
 		return outcome{action: actionStop, reason: "Stopped"}
 	}
 	// What kept the cluster from being confirmed is to retry: nothing of the answer was used.
-	if u := new(kubeclient.UnconfirmedError); errors.As(err, &u) {
-		if kubeclient.IsUnreadable(u.Reason) {
+	if u := new(client.UnconfirmedError); errors.As(err, &u) {
+		if client.IsUnreadable(u.Reason) {
 			return outcome{reason: reasonClusterUnknown}
 		}
 		o := classify(ctx, u.Reason)
@@ -136,7 +136,7 @@ func classify(ctx context.Context, err error) outcome {
 		}
 	}
 	if o.action == actionRetry {
-		o.after = kubeclient.RetryAfter(err)
+		o.after = client.RetryAfter(err)
 	}
 	return o
 }
@@ -146,7 +146,7 @@ func ReasonOf(err error) string { return classify(context.Background(), err).rea
 
 // isOurs reports whether a reason is for this daemon's user to mend, by other rights, credentials or another config.
 // Any other reason, also one that is new, is the server's.
-func isOurs(reason string, t kubeclient.Target) bool {
+func isOurs(reason string, t client.Target) bool {
 	switch reason {
 	case "Forbidden", reasonUnauthorized, "UntrustedServer", reasonClusterUnknown:
 		return true
@@ -168,7 +168,7 @@ func FailureOf(stream string, err error) (f outage.Failure, serverFails bool) {
 	reason := ReasonOf(err)
 	unreachable, answered := isUnreachable(err)
 	f = outage.Failure{
-		Stream: stream, Reason: reason, Answered: answered, Refused: isOurs(reason, kubeclient.Target{}) && answered, Err: err,
+		Stream: stream, Reason: reason, Answered: answered, Refused: isOurs(reason, client.Target{}) && answered, Err: err,
 	}
 	return f, unreachable || reason == reasonUnauthorized
 }
@@ -176,7 +176,7 @@ func FailureOf(stream string, err error) (f outage.Failure, serverFails bool) {
 // isUnreachable reports whether a session failed because the API server could not be reached, and whether somebody answered:
 // with unreachable, that was a load balancer or the like.
 func isUnreachable(err error) (unreachable, answered bool) {
-	if u := new(kubeclient.UnconfirmedError); errors.As(err, &u) {
+	if u := new(client.UnconfirmedError); errors.As(err, &u) {
 		err = u.Reason
 	}
 	switch codeOf(err) {
@@ -209,14 +209,14 @@ func refusesStreamedList(err error) bool {
 // server has not, nor what this identity may not read, in whatever form.
 func blamesForm(err error) bool {
 	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) &&
-		!kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err)
+		!client.IsWaiting(err) && !apierrors.IsUnauthorized(err)
 }
 
 // refusesShards reports whether the server was asked for a shard and does not take the selector, as one may do that has
 // another form of it: it is an alpha feature. kube-apiserver answers 500, "invalid shard selector". The word alone
 // proves nothing: it may be a part of the name of a kind or of a webhook.
 func (s *Stream) refusesShards(err error) bool {
-	if s.spec.Target.Shard == (kubeclient.Shard{}) || !isBadRequest(err) && !isInternal(err) {
+	if s.spec.Target.Shard == (client.Shard{}) || !isBadRequest(err) && !isInternal(err) {
 		return false
 	}
 	text := strings.ToLower(err.Error())
@@ -231,7 +231,7 @@ func blamesPosition(err error) bool {
 
 // isMalformed reports whether what came is not what the API serves.
 func isMalformed(err error) bool {
-	return errors.Is(err, kubeclient.ErrBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
+	return errors.Is(err, client.ErrBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
 }
 
 func isUnreadable(err error) bool { return errors.As(err, new(*unreadableError)) }

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/kube/kubeclient"
 )
 
 // A list is not asked for in another form after what had nothing to do with its form.
@@ -62,7 +62,7 @@ func TestRefusesShards(t *testing.T) {
 		if s.refusesShards(c.err) {
 			t.Errorf("without shards: %v", c.err)
 		}
-		s.spec.Target.Shard = kubeclient.Shard{Index: 0, Count: 2}
+		s.spec.Target.Shard = client.Shard{Index: 0, Count: 2}
 		if got := s.refusesShards(c.err); got != c.sharded {
 			t.Errorf("%v: %v", c.err, got)
 		}
@@ -89,7 +89,7 @@ func TestClassify(t *testing.T) {
 		err  error
 		want outcome
 	}{
-		"end of watch":         {kubeclient.ErrWatchEnded, outcome{action: actionRetry, reason: "Closed", clean: true}},
+		"end of watch":         {client.ErrWatchEnded, outcome{action: actionRetry, reason: "Closed", clean: true}},
 		"ahead":                {fmt.Errorf("%w: 9", errAhead), outcome{action: actionRelist, reason: "PositionAheadOfServer", habit: true}},
 		"410 Expired":          {apierrors.NewResourceExpired("too old"), outcome{action: actionRelist, reason: "Expired"}},
 		"410 Gone":             {apierrors.NewGone("gone"), outcome{action: actionRelist, reason: "Expired"}}, //nolint:staticcheck // SA1019: what old servers answer
@@ -112,19 +112,19 @@ func TestClassify(t *testing.T) {
 		"reset":                {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, outcome{action: actionRetry, reason: "ConnectionLost"}},
 		"no answer to a ping":  {errors.New("read frame: http2: client connection lost"), outcome{action: actionRetry, reason: "ConnectionLost"}},
 		"GOAWAY":               {errors.New("http2: server sent GOAWAY and closed the connection; LastStreamID=5"), outcome{action: actionRetry, reason: "ConnectionLost"}},
-		"silent watch":         {kubeclient.ErrSilent, outcome{action: actionRetry, reason: "Silent"}},
+		"silent watch":         {client.ErrSilent, outcome{action: actionRetry, reason: "Silent"}},
 		"unknown authority": {
 			&url.Error{Op: "Get", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
 			outcome{action: actionRetry, reason: "UntrustedServer"},
 		},
 		"deadline of a watch": {context.DeadlineExceeded, outcome{action: actionRetry, reason: "Timeout"}},
 		"timeout of a read":   {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, outcome{action: actionRetry, reason: "Timeout"}},
-		"bad frame":           {fmt.Errorf("%w: x", kubeclient.ErrBadFrame), outcome{action: actionRetry, reason: "BadFrame"}},
+		"bad frame":           {fmt.Errorf("%w: x", client.ErrBadFrame), outcome{action: actionRetry, reason: "BadFrame"}},
 		"too large":           {fmt.Errorf("read frame: %w", event.ErrTooLarge), outcome{action: actionRetry, reason: "BadFrame"}},
 		"unknown":             {errors.New("surprise"), outcome{action: actionRetry, reason: "Error"}},
 		"no JSON":             {fmt.Errorf("read frame: %w", &event.SyntaxError{}), outcome{action: actionRetry, reason: "BadFrame"}},
-		"no answer":           {kubeclient.ErrNoAnswer, outcome{action: actionRetry, reason: "Timeout"}},
-		"no version":          {kubeclient.ErrNoVersion, outcome{action: actionRetry, reason: "NoResourceVersion", habit: true}},
+		"no answer":           {client.ErrNoAnswer, outcome{action: actionRetry, reason: "Timeout"}},
+		"no version":          {client.ErrNoVersion, outcome{action: actionRetry, reason: "NoResourceVersion", habit: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := classify(t.Context(), c.err); got != c.want {
@@ -172,7 +172,7 @@ func TestClassifyAnswers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := fake.New(fake.Options{InMemory: true})
 				defer srv.Close()
-				client, err := kubeclient.New(srv.Config())
+				client, err := client.New(srv.Config())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -180,7 +180,7 @@ func TestClassifyAnswers(t *testing.T) {
 				if c.fault == nil {
 					srv.StopAPIServer()
 				}
-				target := kubeclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+				target := client.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 				_, err = client.Watch(t.Context(), target, metav1.ListOptions{ResourceVersion: "1"}, time.Minute)
 				if got := classify(t.Context(), err); got != c.want {
 					t.Errorf("watch: got %+v for %v, want %+v", got, err, c.want)
@@ -207,7 +207,7 @@ func TestRefusesStreamedList(t *testing.T) {
 		{errNoListEnd, true},
 		{fmt.Errorf("wrapped: %w", errNoListEnd), true},
 		{apierrors.NewInternalError(errors.New("x")), true},
-		{fmt.Errorf("%w: x", kubeclient.ErrBadFrame), true},
+		{fmt.Errorf("%w: x", client.ErrBadFrame), true},
 		{apierrors.NewResourceExpired("x"), false},
 		{apierrors.NewForbidden(schema.GroupResource{}, "", nil), false},
 		{apierrors.NewTooManyRequests("x", 1), false},

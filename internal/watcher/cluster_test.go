@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/watcher"
 )
 
@@ -435,13 +435,13 @@ func TestClusterIDHasItsOwnConnection(t *testing.T) {
 			srv := fake.New(fake.Options{})
 			defer srv.Close()
 			config := load(t)(srv, t.TempDir())
-			access, err := kubeclient.NewAccess(config, nil, zap.NewNop())
+			access, err := client.NewAccess(config, nil, zap.NewNop())
 			must(t, err)
 			defer access.CloseIdleConnections()
 			direct, err := config()
 			must(t, err)
 			for what, config := range map[string]*rest.Config{"through Access": access.Config(), "without": direct} {
-				client, err := kubeclient.New(config)
+				client, err := client.New(config)
 				must(t, err)
 				kinds, err := discovery.NewDiscoveryClientForConfig(config)
 				must(t, err)

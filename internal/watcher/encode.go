@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
 )
@@ -79,24 +79,24 @@ const maxWarned = 1024
 func (s *Stream) scan(t event.Type, raw []byte) (mine bool, err error) {
 	o := &s.object
 	known := t == event.Added || t == event.Modified || t == event.Deleted
-	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) && kubeclient.IsPosition(o.ResourceVersion) {
+	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) && client.IsPosition(o.ResourceVersion) {
 		s.encoder.others.Inc()
 		return false, nil
 	}
 	if err := s.encoder.render.Scan(raw, o); err != nil {
 		if err := s.encoder.render.Identify(raw, o, err); err != nil {
-			return false, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+			return false, fmt.Errorf("%w: %w", client.ErrBadFrame, err)
 		}
 	}
 	switch {
 	case t == event.Bookmark:
 		return true, nil
 	case !known:
-		return false, fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, t)
+		return false, fmt.Errorf("%w: type %q", client.ErrBadFrame, t)
 	case len(o.Name) == 0:
-		return false, fmt.Errorf("%w: an object without a name", kubeclient.ErrBadFrame)
-	case !kubeclient.IsPosition(o.ResourceVersion):
-		return false, fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, kubeclient.ErrNoVersion)
+		return false, fmt.Errorf("%w: an object without a name", client.ErrBadFrame)
+	case !client.IsPosition(o.ResourceVersion):
+		return false, fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, client.ErrNoVersion)
 	case !s.shard.Has(o.UID):
 		s.unselected = true
 		s.encoder.others.Inc()
@@ -217,7 +217,7 @@ func (e *encoder) encode(
 		}
 		same, err := e.previous.Compare(before, o)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+			return nil, fmt.Errorf("%w: %w", client.ErrBadFrame, err)
 		}
 		if same {
 			t.Withheld = before.Withheld
@@ -230,7 +230,7 @@ func (e *encoder) encode(
 		before.Mark = max(before.Mark, mark) // one of them is 0
 		lines, err := e.appendLine(b.Lines(), l, o, before)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+			return nil, fmt.Errorf("%w: %w", client.ErrBadFrame, err)
 		}
 		b.AddLine(lines, l.Type, l.Origin, l.Received, o.ResourceVersion)
 	}
@@ -302,7 +302,7 @@ func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool
 	}
 	value, err := e.previous.Missing(before, o, withheld)
 	if err != nil {
-		return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+		return fmt.Errorf("%w: %w", client.ErrBadFrame, err)
 	}
 	if value != nil {
 		e.previous.Put(&b.Changes, b.Number(), o.Namespace, o.Name, value)

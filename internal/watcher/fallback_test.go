@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/watcher"
 )
 
@@ -301,11 +301,11 @@ func TestPausesBeginAgain(t *testing.T) {
 		w.pass(3 * time.Minute)
 		w.srv.SetFault(nil)
 		w.synced()
-		w.pass(kubeclient.HealthyAfter)
+		w.pass(client.HealthyAfter)
 		w.put(configMaps, "b")
 		w.synced()
 		w.srv.BreakWatches()
-		w.awaitFor(3*kubeclient.FirstPause, "it watches again", w.watching)
+		w.awaitFor(3*client.FirstPause, "it watches again", w.watching)
 		w.check()
 	})
 }

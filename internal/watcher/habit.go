@@ -20,7 +20,7 @@ import (
 
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/rawjson"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 // Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server
@@ -100,7 +100,7 @@ func (o *order) read(rv []byte) {
 
 // move moves to the version that was read, and reports whether the position does, which does not go back.
 func (o *order) move(rv []byte) bool {
-	if !kubeclient.IsPosition(rv) || o.stays || o.version != 0 && (!o.number || o.next < o.version) {
+	if !client.IsPosition(rv) || o.stays || o.version != 0 && (!o.number || o.next < o.version) {
 		return false
 	}
 	o.version = o.next // 0 where it is no number
@@ -205,7 +205,7 @@ func (s *Stream) knownOf(o *event.Object) (event.Known, error) {
 
 // whole reports whether no selector is in the way of any object.
 func (s *Stream) whole() bool {
-	return s.spec.Target.LabelSelector == "" && s.spec.Target.FieldSelector == "" && s.shard == (kubeclient.Shard{})
+	return s.spec.Target.LabelSelector == "" && s.spec.Target.FieldSelector == "" && s.shard == (client.Shard{})
 }
 
 // isLast reports whether the scanned event is the same as the one before.
@@ -234,7 +234,7 @@ func (s *Stream) belongs() (bool, error) {
 	switch {
 	case separates(o.Namespace) || separates(o.Name):
 		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q",
-			kubeclient.ErrBadFrame, o.Name, o.Namespace)
+			client.ErrBadFrame, o.Name, o.Namespace)
 	case len(o.Kind) > 0 && spec.Kind != "" && string(o.Kind) != spec.Kind:
 		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace, o.Name, spec.Kind)
 	case spec.Namespaced && len(o.Namespace) == 0:
@@ -276,7 +276,7 @@ type selects struct {
 	names  fields.Requirements
 }
 
-func parseSelects(t kubeclient.Target) (s selects, err error) {
+func parseSelects(t client.Target) (s selects, err error) {
 	if t.LabelSelector != "" {
 		if s.labels, err = labels.Parse(t.LabelSelector); err != nil {
 			return s, fmt.Errorf("label selector: %w", err)
@@ -311,7 +311,7 @@ func (s *selects) matches(o *event.Object) bool {
 // server cannot be asked for a name.
 func (s *Stream) has(ctx context.Context, namespace, name, uid, at string) (bool, error) {
 	t := s.spec.Target
-	t.Namespace, t.Shard = cmp.Or(t.Namespace, namespace), kubeclient.Shard{}
+	t.Namespace, t.Shard = cmp.Or(t.Namespace, namespace), client.Shard{}
 	byName := fields.OneTermEqualSelector("metadata.name", name).String()
 	t.FieldSelector = strings.Trim(t.FieldSelector+","+byName, ",")
 	options := v1.ListOptions{Limit: 1, ResourceVersion: at}
@@ -319,7 +319,7 @@ func (s *Stream) has(ctx context.Context, namespace, name, uid, at string) (bool
 		options.ResourceVersionMatch = v1.ResourceVersionMatchExact
 	}
 	page, err := s.client.List(ctx, t, options)
-	if isBadRequest(err) || isInternal(err) || kubeclient.IsWaiting(err) {
+	if isBadRequest(err) || isInternal(err) || client.IsWaiting(err) {
 		return false, nil // it cannot be asked this way
 	}
 	if err != nil {
@@ -350,14 +350,14 @@ func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string,
 	for n, pause := 1, versionPause; ; n, pause = n+1, 2*pause {
 		rv, err = s.client.Version(ctx, s.spec.Target)
 		if err != nil && mayBlameObject(err) { // it may be the first object's fault
-			if at, unreached := s.reaches(ctx, kubeclient.Latest); unreached == nil {
+			if at, unreached := s.reaches(ctx, client.Latest); unreached == nil {
 				rv, err = at, nil
 			}
 		}
 		if err != nil || !event.Later(atLeast, rv) || n == versionAsked {
 			return rv, err
 		}
-		if !kubeclient.Sleep(ctx, pause) {
+		if !client.Sleep(ctx, pause) {
 			return "", ctx.Err()
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 const (
@@ -59,7 +59,7 @@ func (l *lists) rest() time.Duration {
 	if l.at.IsZero() {
 		return 0
 	}
-	return max(kubeclient.HealthyAfter, min(2*l.took, maxListRest)) - time.Since(l.at)
+	return max(client.HealthyAfter, min(2*l.took, maxListRest)) - time.Since(l.at)
 }
 
 // failed records a failure, and reports whether the other form is next. refused says that the server cannot do this form,
@@ -133,12 +133,12 @@ func (s *Stream) listStreamed(ctx context.Context) error {
 }
 
 // readInitial reads a watch up to the end of its initial events.
-func (r *relist) readInitial(ctx context.Context, w *kubeclient.WatchReader) error {
+func (r *relist) readInitial(ctx context.Context, w *client.WatchReader) error {
 	for pauses, wait := listPatience, listWait; ; {
 		waiting := time.Now()
 		e, err := w.Next(min(listIdle, pauses, wait))
 		switch {
-		case errors.Is(err, kubeclient.ErrWatchEnded), errors.Is(err, kubeclient.ErrSilent):
+		case errors.Is(err, client.ErrWatchEnded), errors.Is(err, client.ErrSilent):
 			return errNoListEnd
 		case err != nil:
 			return err
@@ -186,7 +186,7 @@ func (s *Stream) listPaged(ctx context.Context) error {
 			limit = 0
 		}
 		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list is not complete, beginning again", ReasonOf(err), err)
-		if !kubeclient.Sleep(ctx, kubeclient.FirstPause+rand.N(kubeclient.FirstPause)) {
+		if !client.Sleep(ctx, client.FirstPause+rand.N(client.FirstPause)) {
 			return ctx.Err()
 		}
 	}
@@ -214,7 +214,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 	s, exact := r.s, o.ResourceVersion
 	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
 	count := func() { r.items++ }
-	confirm := func(meta kubeclient.ListMeta) error {
+	confirm := func(meta client.ListMeta) error {
 		if err := s.client.ConfirmNow(ctx); err != nil || rv != "" {
 			return err
 		}
@@ -222,7 +222,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 	}
 	s.listed = s.listed[:0]
 	left := int64(0) // objects that are still to come, as far as the server has said
-	d := &detour{s: s, limit: cmp.Or(o.Limit, pageSize), asked: cmp.Or(o.Limit, pageSize), start: kubeclient.FirstKey}
+	d := &detour{s: s, limit: cmp.Or(o.Limit, pageSize), asked: cmp.Or(o.Limit, pageSize), start: client.FirstKey}
 	for repeated := 0; ; {
 		shown, items, before := r.diff.shown, r.items, string(s.listed)
 		meta, err := s.readPage(ctx, o, confirm, count, take)
@@ -250,9 +250,9 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		if err := r.submit(ctx); err != nil {
 			return "", err
 		}
-		if !kubeclient.IsPosition(meta.ResourceVersion) {
+		if !client.IsPosition(meta.ResourceVersion) {
 			// A proxy's {}, say: taken for the last page it would end the list, and what the others hold would count as deleted.
-			return "", kubeclient.ErrNoVersion
+			return "", client.ErrNoVersion
 		}
 		if rv == "" {
 			rv = meta.ResourceVersion // all pages show one version; the first names it
@@ -282,8 +282,8 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 // object.
 func (s *Stream) readPage(
 	ctx context.Context, o v1.ListOptions,
-	confirm func(kubeclient.ListMeta) error, count func(), take func(*event.Object) error,
-) (meta kubeclient.ListMeta, err error) {
+	confirm func(client.ListMeta) error, count func(), take func(*event.Object) error,
+) (meta client.ListMeta, err error) {
 	page, err := s.client.List(ctx, s.spec.Target, o)
 	if err != nil {
 		return meta, err

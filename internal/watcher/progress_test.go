@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
@@ -260,7 +260,7 @@ func TestHalfOpenConnection(t *testing.T) {
 				position := d.manager.Streams()[0].Position
 				d.until("a bookmark", func() bool { return d.manager.Streams()[0].Position != position })
 				// A second connection, where the watch has one of its own: it waits to be used again.
-				client, err := kubeclient.New(d.access.Config())
+				client, err := client.New(d.access.Config())
 				must(t, err)
 				_, err = client.ClusterID(t.Context())
 				must(t, err)

@@ -19,8 +19,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/kube/kubeclient"
 	resources "kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
@@ -38,7 +38,7 @@ type daemon struct {
 	t       *testing.T
 	srv     *fake.Server
 	dir     string
-	access  *kubeclient.Access
+	access  *client.Access
 	manager *streams.Manager
 	log     syncBuffer
 	writes  []invariant.Write
@@ -68,7 +68,7 @@ func watched(t *testing.T, o streams.Options, load func(*fake.Server, string) fu
 
 	cluster, err := d.id(d.srv)
 	must(t, err)
-	d.access, err = kubeclient.NewAccess(load(d.srv, d.dir), func(ctx context.Context, c *kubeclient.Client, _ bool) error {
+	d.access, err = client.NewAccess(load(d.srv, d.dir), func(ctx context.Context, c *client.Client, _ bool) error {
 		id, err := c.ClusterID(ctx)
 		if err == nil && id != cluster {
 			err = fmt.Errorf("another cluster: %s", id)
@@ -77,7 +77,7 @@ func watched(t *testing.T, o streams.Options, load func(*fake.Server, string) fu
 	}, log)
 	must(t, err)
 	defer d.access.CloseIdleConnections()
-	client, err := kubeclient.New(d.access.Config())
+	client, err := client.New(d.access.Config())
 	must(t, err)
 	kinds, err := discovery.NewDiscoveryClientForConfig(d.access.Config())
 	must(t, err)
@@ -112,7 +112,7 @@ func (d *daemon) journal() string { return filepath.Join(d.dir, "journal.jsonl")
 
 // id is the uid of a server's namespace kube-system.
 func (d *daemon) id(srv *fake.Server) (string, error) {
-	c, err := kubeclient.New(srv.Config())
+	c, err := client.New(srv.Config())
 	if err != nil {
 		return "", err
 	}

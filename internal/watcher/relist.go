@@ -12,7 +12,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -148,7 +148,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 
 // takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty while
 // the list goes on.
-func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received time.Time) (rv string, err error) {
+func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Time) (rv string, err error) {
 	mine, err := r.s.scan(e.Type, e.Object)
 	if e.Type != event.Bookmark {
 		r.items++
@@ -162,8 +162,8 @@ func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received tim
 		return "", r.take(ctx, e.Type, received, o)
 	case !o.InitialEventsEnd:
 		return "", errNoListEnd // bookmarks only begin after the one that ends a streamed list
-	case !kubeclient.IsPosition(o.ResourceVersion):
-		return "", kubeclient.ErrNoVersion
+	case !client.IsPosition(o.ResourceVersion):
+		return "", client.ErrNoVersion
 	}
 	return string(o.ResourceVersion), nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/kube/kubeclient"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -85,7 +85,7 @@ func TestShard(t *testing.T) {
 						t.Error("no object was found to be gone")
 					}
 					for _, l := range lines {
-						if l.Stream != "configmaps?shard=1-of-3" || l.UID != "" && !(kubeclient.Shard{Index: 1, Count: 3}).Has([]byte(l.UID)) {
+						if l.Stream != "configmaps?shard=1-of-3" || l.UID != "" && !(client.Shard{Index: 1, Count: 3}).Has([]byte(l.UID)) {
 							t.Errorf("%s: %s of stream %s", l.Where, l.ID, l.Stream)
 						}
 					}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
@@ -65,7 +65,7 @@ func (knowing) Get(_, namespace, name string) (event.Known, bool, error) {
 func TestSlowWritingIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &slowWriter{takes: 10 * time.Minute}
-		spec := Spec{Name: "configmaps", Target: kubeclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, Kind: "ConfigMap"}
+		spec := Spec{Name: "configmaps", Target: client.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, Kind: "ConfigMap"}
 		s, err := NewStream(spec, nil, knowing{}, out, outage.New(zap.NewNop()), metrics.New("", ""), zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestSlowWritingIsNoSilence(t *testing.T) {
 				_, _ = io.WriteString(server, frame+"\n") // each once the one before has been read
 			}
 		}()
-		s.client, err = kubeclient.New(&rest.Config{Host: "http://server", Transport: answer{wire, server}})
+		s.client, err = client.New(&rest.Config{Host: "http://server", Transport: answer{wire, server}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestSlowWritingIsNoSilence(t *testing.T) {
 		}
 		defer w.Close()
 		began := time.Now()
-		if err := s.follow(t.Context(), w); !errors.Is(err, kubeclient.ErrSilent) {
+		if err := s.follow(t.Context(), w); !errors.Is(err, client.ErrSilent) {
 			t.Errorf("follow = %v", err)
 		}
 		if took, want := time.Since(began), 3*out.takes+watchSilence; took != want || out.taken != 3 {

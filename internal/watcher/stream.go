@@ -21,7 +21,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/previous"
@@ -58,7 +58,7 @@ type Store interface {
 type Spec struct {
 	Name    string // identity in lines and checkpoint: resource, group and scope, no version
 	IDScope string // in the ids of objects, see event.Renderer.Distinguish
-	Target  kubeclient.Target
+	Target  client.Target
 	Kind    string
 
 	Namespaced   bool   // each object is in a namespace
@@ -89,8 +89,8 @@ func (e *PendingError) Unwrap() error { return e.Err }
 type Stream struct {
 	report
 	spec     Spec
-	shard    kubeclient.Shard // the stream's; spec.Target has it as long as the server is asked to select
-	client   *kubeclient.Client
+	shard    client.Shard // the stream's; spec.Target has it as long as the server is asked to select
+	client   *client.Client
 	store    Store
 	rec      Recorder
 	outages  *outage.Tracker
@@ -135,7 +135,7 @@ type attempts struct {
 	bookmarks bool   // the server sends them: set by one, taken back by a watch that was silent for too long
 	behind    bool   // there may be known objects of which nothing is stored
 	catchUps  int    // how often in a row the stream has tried to store that
-	backoff   kubeclient.Backoff
+	backoff   client.Backoff
 }
 
 // Distinguish changes IDScope while the stream runs.
@@ -143,7 +143,7 @@ func (s *Stream) Distinguish(scope string) { s.encoder.render.Distinguish(scope)
 
 // NewStream returns a stream that has not started.
 func NewStream(
-	spec Spec, client *kubeclient.Client, store Store, rec Recorder, outages *outage.Tracker, m *metrics.Metrics, log *zap.Logger,
+	spec Spec, client *client.Client, store Store, rec Recorder, outages *outage.Tracker, m *metrics.Metrics, log *zap.Logger,
 ) (*Stream, error) {
 	gvr := spec.Target.Resource
 	if spec.Silence == 0 {
@@ -217,7 +217,7 @@ func (s *Stream) known(namespace, name string) (event.Known, bool, error) {
 }
 
 // Run reads until ctx ends (nil) or the stream cannot run for now (*PendingError). Any other error is the end of the
-// daemon: the checkpoint could not be read, or another cluster answers (*kubeclient.ClusterError).
+// daemon: the checkpoint could not be read, or another cluster answers (*client.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
 	defer func() { s.encoder.track(-s.encoder.tracked) }()
 	s.outages.Join(s.spec.Name)
@@ -236,7 +236,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		}
 		if s.refusesShards(err) {
 			s.log.Info("the server rejects the shard selector, selecting in the daemon", zap.Error(err))
-			s.spec.Target.Shard = kubeclient.Shard{}
+			s.spec.Target.Shard = client.Shard{}
 			continue
 		}
 		o := classify(ctx, err)
@@ -244,7 +244,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		if failure.Answered && !failure.Refused && !serverFails {
 			s.reached()
 		}
-		healthy := time.Since(began) >= kubeclient.HealthyAfter
+		healthy := time.Since(began) >= client.HealthyAfter
 		if healthy && s.progress {
 			s.backoff.Reset()
 			s.habit.times = 0
@@ -291,7 +291,7 @@ func (s *Stream) Run(ctx context.Context) error {
 				o.after = max(o.after, s.lists.around)
 			}
 			s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
-			if errors.Is(err, kubeclient.ErrSilent) || errors.Is(err, kubeclient.ErrNoAnswer) {
+			if errors.Is(err, client.ErrSilent) || errors.Is(err, client.ErrNoAnswer) {
 				s.client.CloseIdleConnections()
 			}
 			if o.clean && healthy {
@@ -309,7 +309,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		}
 		s.reason = o.reason
 		s.setState(Retrying, o.reason)
-		pause := kubeclient.Sleep
+		pause := client.Sleep
 		if errors.Is(err, recorder.ErrStandby) {
 			pause = s.sleepOnStandby
 		}
@@ -345,7 +345,7 @@ func (s *Stream) session(ctx context.Context) error {
 
 // isFatal reports whether a session's error ends the daemon.
 func isFatal(err error) bool {
-	return errors.Is(err, errStore) || errors.As(err, new(*kubeclient.ClusterError))
+	return errors.Is(err, errStore) || errors.As(err, new(*client.ClusterError))
 }
 
 // read is a session of a stream whose position is loaded.

@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
 )
@@ -30,7 +30,7 @@ func (r *turns) Flush(context.Context) error { return nil }
 // Each batch of a list says in which turn that was begun, and its SYNCED too.
 func TestListSaysItsTurn(t *testing.T) {
 	rec := new(turns)
-	spec := Spec{Name: "pods", Target: kubeclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}, Kind: "Pod"}
+	spec := Spec{Name: "pods", Target: client.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}, Kind: "Pod"}
 	s, err := NewStream(spec, nil, nil, rec, nil, metrics.New("", ""), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)

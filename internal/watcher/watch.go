@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -40,7 +40,7 @@ func (s *Stream) watch(ctx context.Context) error {
 
 // follow reads a watch from the stream's position on, until it ends or is silent for too long. What has arrived together
 // becomes one batch.
-func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
+func (s *Stream) follow(ctx context.Context, w *client.WatchReader) error {
 	reason := ""
 	if s.reason == reasonSilent || s.reason == reasonTimeout {
 		reason = s.reason // it may go on like this
@@ -59,9 +59,9 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 		e, err := w.Next(s.silence())
 		s.waits(time.Time{})
 		switch {
-		case errors.Is(err, kubeclient.ErrSilent):
+		case errors.Is(err, client.ErrSilent):
 			s.bookmarks = false
-		case errors.Is(err, kubeclient.ErrWatchEnded):
+		case errors.Is(err, client.ErrWatchEnded):
 			s.pace.ended()
 		}
 		if err != nil {
@@ -96,8 +96,8 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 }
 
 // atHand yields an event and those that have arrived after it, or why there are no more.
-func atHand(w *kubeclient.WatchReader, e kubeclient.Event) iter.Seq2[kubeclient.Event, error] {
-	return func(yield func(kubeclient.Event, error) bool) {
+func atHand(w *client.WatchReader, e client.Event) iter.Seq2[client.Event, error] {
+	return func(yield func(client.Event, error) bool) {
 		var err error
 		for size := 0; yield(e, err) && err == nil; {
 			if size += len(e.Object); size >= chunkBytes || !w.More() {
@@ -124,7 +124,7 @@ func (s *Stream) submitWatched(ctx context.Context, b *recorder.Batch, confirmed
 // takeEvent adds the line of an event to the batch, and returns the batch to continue with. It sets s.version to the
 // version that the event moves the position to, if it moves it.
 func (s *Stream) takeEvent(
-	ctx context.Context, b *recorder.Batch, e kubeclient.Event, received time.Time,
+	ctx context.Context, b *recorder.Batch, e client.Event, received time.Time,
 ) (*recorder.Batch, error) {
 	o := &s.object
 	mine, err := s.scan(e.Type, e.Object)
@@ -215,5 +215,5 @@ func (s *Stream) canWatch(ctx context.Context, rv string) bool {
 	for err == nil {
 		_, err = w.Next(tryTime)
 	}
-	return errors.Is(err, kubeclient.ErrWatchEnded)
+	return errors.Is(err, client.ErrWatchEnded)
 }

@@ -18,7 +18,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
@@ -130,7 +130,7 @@ func onTop(events int) []way {
 		{"changes-only", func(s *watcher.Spec) { s.Changes, s.Payload = true, event.NoObject }},
 		{"ignoreFields", func(s *watcher.Spec) { s.IgnoreFields = []string{"spec.nodeSelector"} }},
 		{"filter", func(s *watcher.Spec) { s.Selection.Filter = `object.status.phase != "Failed"` }},
-		{"shard", func(s *watcher.Spec) { s.Target.Shard = kubeclient.Shard{Count: 4} }},
+		{"shard", func(s *watcher.Spec) { s.Target.Shard = client.Shard{Count: 4} }},
 		{"types", func(s *watcher.Spec) { s.Selection.Types = []string{"MODIFIED"} }},
 	} {
 		ways = append(ways, way{"kubejournal+" + o.name, events, readJournal(o.ask)})
@@ -170,7 +170,7 @@ func readJournal(ask func(*watcher.Spec)) func(testing.TB, canned.Kind, baseline
 	return func(tb testing.TB, kind canned.Kind, w baseline.Watch, used *memory) {
 		tb.Helper()
 		spec := watcher.Spec{
-			Name: kind.Resource.Resource, Kind: kind.Kind, Target: kubeclient.Target{Resource: kind.Resource},
+			Name: kind.Resource.Resource, Kind: kind.Kind, Target: client.Target{Resource: kind.Resource},
 			Shape: event.Shape{Drop: []string{"metadata.managedFields"}},
 		}
 		if ask != nil {
@@ -189,7 +189,7 @@ func readStream(tb testing.TB, spec watcher.Spec, w baseline.Watch, used *memory
 	seed := checkpoint.NewBatch()
 	seed.Add(spec.Name, &checkpoint.Changes{State: &checkpoint.Stream{ResourceVersion: w.From}})
 	must(tb, store.Commit(seed))
-	client, err := kubeclient.New(w.Config)
+	client, err := client.New(w.Config)
 	must(tb, err)
 	m := metrics.New("", "")
 	rec := recorder.New(out, store, recorder.Config{Metrics: m, Log: zap.NewNop()})

@@ -28,8 +28,8 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/host/disk"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/kube/kubeclient"
 	process "kubejournal/internal/record/daemon"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
@@ -184,7 +184,7 @@ func (w *harness) tryStart() error {
 			l.gate.file, l.gate.store = out.(*journal.File), store.(*checkpoint.Store)
 			return l.gate, l.gate
 		},
-		Assembled: func(c *kubeclient.Client, manager *streams.Manager, m *metrics.Metrics) {
+		Assembled: func(c *client.Client, manager *streams.Manager, m *metrics.Metrics) {
 			l.manager, l.metrics = manager, m
 			if w.maxObject > 0 {
 				c.MaxObject = w.maxObject
@@ -391,7 +391,7 @@ func (w *harness) live() invariant.State {
 		for _, o := range objects {
 			meta := o["metadata"].(map[string]any)
 			namespace, _ := meta["namespace"].(string)
-			if !kubeclient.Shard(e.Shard).Has([]byte(meta["uid"].(string))) {
+			if !client.Shard(e.Shard).Has([]byte(meta["uid"].(string))) {
 				continue
 			}
 			if e.Namespaces != nil && !slices.Contains(e.Namespaces, namespace) {
@@ -531,7 +531,7 @@ func (w *harness) acknowledged(gvr schema.GroupVersionResource, typ string, stor
 			continue
 		}
 		meta := stored["metadata"].(map[string]any)
-		if !kubeclient.Shard(e.Shard).Has([]byte(meta["uid"].(string))) {
+		if !client.Shard(e.Shard).Has([]byte(meta["uid"].(string))) {
 			continue
 		}
 		write := invariant.Write{

@@ -16,7 +16,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
 )
@@ -187,7 +187,7 @@ func writerHistory(t *testing.T, seed uint64, all map[string]*tally) {
 	slow := time.Duration(1+rnd.IntN(3)) * 200 * time.Millisecond
 	for range 300 {
 		if rnd.IntN(3) > 0 {
-			kubeclient.Sleep(t.Context(), time.Duration(rnd.Int64N(int64(4*slow))))
+			client.Sleep(t.Context(), time.Duration(rnd.Int64N(int64(4*slow))))
 		}
 		if v := server.step(); v != nil {
 			history = append(history, v)

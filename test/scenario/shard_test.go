@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/test/cluster"
 	"kubejournal/test/invariant"
 	"kubejournal/test/workload"
@@ -53,7 +53,7 @@ func eachWay(t *testing.T, test func(*testing.T, *server)) {
 // selectsShards reports whether the server does.
 func (s *server) selectsShards(t *testing.T) bool {
 	t.Helper()
-	selector := kubeclient.Shard{Count: 2}.Selector()
+	selector := client.Shard{Count: 2}.Selector()
 	list, err := s.client.Resource(configMaps.Resource).List(t.Context(), metav1.ListOptions{Limit: 1, ShardSelector: selector})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func testShards(t *testing.T, s *server) {
 		clear(got)
 		for i, d := range shards {
 			for id, l := range objectIDs(d.tell()) {
-				if !(kubeclient.Shard{Index: i, Count: count}).Has([]byte(l.UID)) {
+				if !(client.Shard{Index: i, Count: count}).Has([]byte(l.UID)) {
 					t.Fatalf("%s is not in shard %d", l.Where, i)
 				}
 				got[id]++

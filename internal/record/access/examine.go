@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/rbac"
 )
@@ -46,12 +46,12 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 		e.Warnings = append(e.Warnings, config.Fault{File: "kubejournal: warning",
 			Msg: "this identity " + refusals[0] + " the namespace kube-system: run cannot tell whether a checkpoint belongs to the cluster; grant it, see 'kubejournal rbac --help'"})
 	}
-	var targets []*kubeclient.Target
+	var targets []*client.Target
 	for _, resolved := range all {
 		for _, st := range resolved.Streams {
-			var t *kubeclient.Target
+			var t *client.Target
 			if refusals[1+len(targets)] == "" {
-				t = &kubeclient.Target{
+				t = &client.Target{
 					Resource: st.GVR, Namespace: st.Namespace, LabelSelector: st.LabelSelector, FieldSelector: st.FieldSelector,
 				}
 			}
@@ -166,7 +166,7 @@ func (s *Server) missingNamespaces(ctx context.Context, cfg *config.Config) (war
 
 // stateOf returns the state of a stream that this identity is refused, or not where why is "" and target was listed.
 func (e *Examination) stateOf(
-	cfg *config.Config, st discovery.Stream, why string, target *kubeclient.Target, l *listing,
+	cfg *config.Config, st discovery.Stream, why string, target *client.Target, l *listing,
 ) string {
 	if why != "" {
 		field := "resource"

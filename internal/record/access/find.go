@@ -19,7 +19,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 // Find finds the API server as kubectl does.
@@ -34,7 +34,7 @@ func Find(k config.Kubernetes) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := kubeclient.CheckAuthProvider(c.AuthProvider); err != nil {
+	if err := client.CheckAuthProvider(c.AuthProvider); err != nil {
 		return nil, &userError{whose(loader, k.Context), err}
 	}
 	return c, nil

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 // issuer is an OpenID Connect provider that takes each refresh token once, and an API server that takes its last id
@@ -127,12 +127,12 @@ func (i *issuer) oidc(path, refresh string) {
 // daemon is a daemon's way to the server that a kubeconfig names.
 func daemon(
 	t *testing.T, kubeconfig string,
-) (get func() (int, error), a *kubeclient.Access, logged *observer.ObservedLogs) {
+) (get func() (int, error), a *client.Access, logged *observer.ObservedLogs) {
 	t.Helper()
 	core, logged := observer.New(zapcore.InfoLevel)
 	load := func() (*rest.Config, error) { return Find(config.Kubernetes{Kubeconfig: kubeconfig}) }
-	accept := func(context.Context, *kubeclient.Client, bool) error { return nil }
-	a, err := kubeclient.NewAccess(load, accept, zap.New(core))
+	accept := func(context.Context, *client.Client, bool) error { return nil }
+	a, err := client.NewAccess(load, accept, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}

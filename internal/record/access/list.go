@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 // listing is what came of a list of one object.
@@ -32,7 +32,7 @@ func (l *listing) finding() string {
 
 // list asks for a list of one object of each target that is not nil, a few at a time. What is wrong with a resource is
 // in its listing; the error is only that of ctx.
-func (s *Server) list(ctx context.Context, targets []*kubeclient.Target) ([]listing, error) {
+func (s *Server) list(ctx context.Context, targets []*client.Target) ([]listing, error) {
 	all := make([]listing, len(targets))
 	var group errgroup.Group
 	group.SetLimit(questionsAtOnce)
@@ -49,7 +49,7 @@ func (s *Server) list(ctx context.Context, targets []*kubeclient.Target) ([]list
 }
 
 // listOne reports whether a list has no version.
-func (s *Server) listOne(ctx context.Context, t *kubeclient.Target) (unversioned bool, err error) {
+func (s *Server) listOne(ctx context.Context, t *client.Target) (unversioned bool, err error) {
 	request := s.client.Get().AbsPath(t.Path()...).SetHeader("Accept", "application/json").Param("limit", "1")
 	if t.LabelSelector != "" {
 		request.Param("labelSelector", t.LabelSelector)
@@ -66,7 +66,7 @@ func (s *Server) listOne(ctx context.Context, t *kubeclient.Target) (unversioned
 	if err != nil {
 		return false, fmt.Errorf("the answer is not a list: %w", err)
 	}
-	return !kubeclient.IsPosition(version), nil
+	return !client.IsPosition(version), nil
 }
 
 // listVersion reads the resourceVersion of a list, and keeps none of its objects: a server may send all of them.
@@ -84,7 +84,7 @@ func listVersion(r io.Reader) (version string, err error) {
 			return "", err
 		}
 		if name == "metadata" {
-			var meta kubeclient.ListMeta
+			var meta client.ListMeta
 			if err := d.Decode(&meta); err != nil {
 				return "", err
 			}
@@ -125,6 +125,6 @@ func skipValue(d *json.Decoder) error {
 }
 
 // refusesFields reports whether the server does not select by the fields of a target.
-func (l *listing) refusesFields(t *kubeclient.Target) bool {
+func (l *listing) refusesFields(t *client.Target) bool {
 	return t.FieldSelector != "" && (apierrors.IsBadRequest(l.err) || apierrors.IsInvalid(l.err))
 }

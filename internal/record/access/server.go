@@ -14,7 +14,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/terminal"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
 )
 
@@ -35,7 +35,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	}
 	c.WarningHandler, c.Timeout = rest.NoWarnings{}, 15*time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
-	kubeclient.KeepTokens(c, func(err error) { terminal.Note(stderr, "warning: "+err.Error()) })
+	client.KeepTokens(c, func(err error) { terminal.Note(stderr, "warning: "+err.Error()) })
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return nil, NotFound(err)
@@ -48,7 +48,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 			terminal.Note(stderr, fmt.Sprintf("warning: the server cannot tell about %s now: %s", gv, oneLine(partial.Failed[gv].Error())))
 		}
 	} else if err != nil {
-		advice := Remedy(err, c.Host, kubeclient.EnvironmentProxy(c))
+		advice := Remedy(err, c.Host, client.EnvironmentProxy(c))
 		return nil, fmt.Errorf("ask the API server %s: %w%s", Redacted(c.Host), err, advice)
 	}
 	return s, nil
@@ -88,13 +88,13 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 func (s *Server) Watchable(ctx context.Context, namespace string) ([]discovery.Offer, error) {
 	found := s.Offers()
 	var asked [][]discovery.Right
-	targets := make([]*kubeclient.Target, len(found))
+	targets := make([]*client.Target, len(found))
 	for i, o := range found {
 		stream := discovery.Stream{GVR: o.GVR, Namespace: namespace}
 		if !o.Namespaced {
 			stream.Namespace = ""
 		}
-		targets[i] = &kubeclient.Target{Resource: o.GVR, Namespace: stream.Namespace}
+		targets[i] = &client.Target{Resource: o.GVR, Namespace: stream.Namespace}
 		asked = append(asked, stream.Rights())
 	}
 	refusals, err := s.refusals(ctx, asked)

@@ -24,7 +24,7 @@ import (
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/leader"
@@ -61,7 +61,7 @@ type Options struct {
 	// PulseEvery is as in streams.Manager.Pulse; default streams.PulseEvery.
 	PulseEvery time.Duration
 	// Assembled is called with what runs, before it does.
-	Assembled func(*kubeclient.Client, *streams.Manager, *metrics.Metrics)
+	Assembled func(*client.Client, *streams.Manager, *metrics.Metrics)
 }
 
 // Daemon is one run of kubejournal: a field for each part that runs, in the order in which the start makes them.
@@ -74,14 +74,14 @@ type Daemon struct {
 	site       *status.Site
 	output     recorder.Output
 	store      *checkpoint.Store
-	access     *kubeclient.Access
-	client     *kubeclient.Client // goes through access
-	clusterUID string             // of the checkpoint's cluster; "" is unknown
-	recording  recorder.Config    // from where on lines are written
-	coverage   *coverage.File     // nil where the output is not a file
-	elector    *leader.Elector    // nil where there is one replica
-	lease      string             // namespace of the Lease
-	clean      bool               // everything is written and committed
+	access     *client.Access
+	client     *client.Client  // goes through access
+	clusterUID string          // of the checkpoint's cluster; "" is unknown
+	recording  recorder.Config // from where on lines are written
+	coverage   *coverage.File  // nil where the output is not a file
+	elector    *leader.Elector // nil where there is one replica
+	lease      string          // namespace of the Lease
+	clean      bool            // everything is written and committed
 	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
 	manager    *streams.Manager
@@ -195,7 +195,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.clean = true
 		d.Log.Info("stopped, everything is written and committed")
 	}
-	if errors.As(err, new(*kubeclient.ClusterError)) {
+	if errors.As(err, new(*client.ClusterError)) {
 		return fmt.Errorf("%s: %w, and nothing of it was written; have the address lead to the journalled cluster again, "+
 			"or name another checkpoint and output for this one", d.host(), err)
 	}

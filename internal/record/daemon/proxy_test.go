@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 // A proxy between the daemon and its own cluster is a warning, one on the way to another cluster is not.
@@ -23,8 +23,8 @@ func TestLogProxy(t *testing.T) {
 		d := &Daemon{Options: Options{Log: zap.New(core)}}
 		var err error
 		config := &rest.Config{Host: "https://10.96.0.1:443"}
-		d.access, err = kubeclient.NewAccess(func() (*rest.Config, error) { return config, nil },
-			func(context.Context, *kubeclient.Client, bool) error { return nil }, d.Log)
+		d.access, err = client.NewAccess(func() (*rest.Config, error) { return config, nil },
+			func(context.Context, *client.Client, bool) error { return nil }, d.Log)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/host/filewatch"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/status"
 	"kubejournal/internal/record/streams"
@@ -115,7 +115,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 // read returns what the file holds. Where that is nothing, or cannot be read, it waits and reads once more.
 func (r *reloader) read(ctx context.Context) ([]byte, error) {
 	content, err := config.Read(r.d.ConfigPath)
-	if len(bytes.TrimSpace(content)) == 0 && kubeclient.Sleep(ctx, emptyPause) {
+	if len(bytes.TrimSpace(content)) == 0 && client.Sleep(ctx, emptyPause) {
 		return config.Read(r.d.ConfigPath)
 	}
 	return content, err

@@ -27,7 +27,7 @@ import (
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
@@ -69,7 +69,7 @@ func (d *Daemon) withRoom(step func(context.Context) error) func(context.Context
 				d.Log.Error("the disk is full, waiting for space to start", zap.Error(err))
 			}
 			d.startup.setText("the disk is full, waiting for space: " + err.Error())
-			if !kubeclient.Sleep(ctx, fullPause) {
+			if !client.Sleep(ctx, fullPause) {
 				return err
 			}
 		}
@@ -278,13 +278,13 @@ func (d *Daemon) host() string { return access.Redacted(d.access.Host()) }
 // connect finds the API server, and finds it again when requests fail.
 func (d *Daemon) connect(context.Context) (err error) {
 	find := func() (*rest.Config, error) { return d.Server(d.cfg.Kubernetes) }
-	if d.access, err = kubeclient.NewAccess(find, d.sameCluster, d.Log); err != nil {
+	if d.access, err = client.NewAccess(find, d.sameCluster, d.Log); err != nil {
 		return access.NotFound(err)
 	}
 	if proxy := d.access.EnvironmentProxy(); proxy != nil {
 		d.logProxy(proxy)
 	}
-	d.client, err = kubeclient.New(d.access.Config())
+	d.client, err = client.New(d.access.Config())
 	return err
 }
 
@@ -303,7 +303,7 @@ func (d *Daemon) logProxy(proxy *url.URL) {
 // sameCluster makes sure that new credentials, or another server in the config, lead to the cluster that is journalled. If
 // kube-system has been unreadable since the start, new credentials are accepted only for the same address, since the
 // cluster cannot be checked.
-func (d *Daemon) sameCluster(ctx context.Context, c *kubeclient.Client, moved bool) error {
+func (d *Daemon) sameCluster(ctx context.Context, c *client.Client, moved bool) error {
 	cluster, identified := d.client.Cluster()
 	if !identified {
 		return nil // the start is still to ask
@@ -311,9 +311,9 @@ func (d *Daemon) sameCluster(ctx context.Context, c *kubeclient.Client, moved bo
 	host := access.Redacted(c.Host())
 	id, err := c.ClusterID(ctx)
 	switch {
-	case kubeclient.IsUnreadable(err) && (cluster.Readable || moved):
+	case client.IsUnreadable(err) && (cluster.Readable || moved):
 		return fmt.Errorf("cannot tell whether %s is the same cluster: %w; allow get of the namespace kube-system", host, err)
-	case kubeclient.IsUnreadable(err):
+	case client.IsUnreadable(err):
 		return nil
 	case err != nil:
 		return err
@@ -330,7 +330,7 @@ func (d *Daemon) identify(ctx context.Context) error {
 	d.startup.setText("asking the API server")
 	var id string
 	err := d.reach(ctx, func(ctx context.Context) (err error) {
-		if id, err = d.client.ClusterID(ctx); kubeclient.IsUnreadable(err) {
+		if id, err = d.client.ClusterID(ctx); client.IsUnreadable(err) {
 			d.Log.Warn("the namespace kube-system cannot be read: cannot check that the checkpoint belongs to this cluster", zap.Error(err))
 			return nil
 		}
@@ -353,7 +353,7 @@ func (d *Daemon) identify(ctx context.Context) error {
 		}
 		d.clusterUID = id
 	}
-	d.client.Expect(kubeclient.Cluster{ID: d.clusterUID, Learn: d.store.SetCluster, Readable: id != ""})
+	d.client.Expect(client.Cluster{ID: d.clusterUID, Learn: d.store.SetCluster, Readable: id != ""})
 	return nil
 }
 
@@ -378,7 +378,7 @@ func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) err
 				d.Log.Info("waiting for the API server", zap.String("server", d.host()), zap.Duration("atMost", reachTimeout), zap.Error(err))
 			}
 			d.startup.setText(fmt.Sprintf("waiting for the API server %s: %v", d.host(), err))
-			if kubeclient.Sleep(limited, reachPause) {
+			if client.Sleep(limited, reachPause) {
 				continue
 			}
 		}

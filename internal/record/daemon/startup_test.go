@@ -23,7 +23,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/host/disk"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/status"
 )
 
@@ -372,7 +372,7 @@ func TestLimitsDoNotFit(t *testing.T) {
 func TestReachTellsTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		find := func() (*rest.Config, error) { return &rest.Config{Host: "https://127.0.0.1:1"}, nil }
-		found, err := kubeclient.NewAccess(find, nil, zap.NewNop())
+		found, err := client.NewAccess(find, nil, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 const (
@@ -38,14 +38,14 @@ const (
 	askCalm  = time.Minute
 )
 
-var crds = kubeclient.Target{Resource: schema.GroupVersionResource{
+var crds = client.Target{Resource: schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }}
 
 // CRDWatcher watches the CustomResourceDefinitions and says when to ask the server what it serves. It is no stream:
 // nothing of it is written, and what it misses is found by asking now and then. Its methods are for one goroutine.
 type CRDWatcher struct {
-	client  *kubeclient.Client
+	client  *client.Client
 	log     *zap.Logger
 	changed chan struct{} // holds one
 	live    atomic.Bool   // a watch is open
@@ -62,7 +62,7 @@ type CRDWatcher struct {
 }
 
 // NewCRDWatcher returns a watcher that is off.
-func NewCRDWatcher(client *kubeclient.Client, log *zap.Logger) *CRDWatcher {
+func NewCRDWatcher(client *client.Client, log *zap.Logger) *CRDWatcher {
 	w := &CRDWatcher{client: client, log: log, changed: make(chan struct{}, 1), timer: time.NewTimer(0)}
 	w.timer.Stop()
 	return w
@@ -128,11 +128,11 @@ func (w *CRDWatcher) PollInterval() time.Duration {
 
 // run watches until ctx ends.
 func (w *CRDWatcher) run(ctx context.Context) {
-	var pauses kubeclient.Backoff
+	var pauses client.Backoff
 	for {
 		began := time.Now()
 		err := w.session(ctx)
-		healthy := time.Since(began) >= kubeclient.HealthyAfter
+		healthy := time.Since(began) >= client.HealthyAfter
 		if healthy {
 			pauses.Reset()
 		}
@@ -140,17 +140,17 @@ func (w *CRDWatcher) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case kubeclient.IsWaiting(err):
+		case client.IsWaiting(err):
 			w.log.Info("definitions of custom resources cannot be watched, asking for new resources now and then",
 				zap.Duration("every", fastPoll), zap.String("reason", string(apierrors.ReasonForError(err))), zap.Error(err))
 			pause = crdRetry
-		case !errors.Is(err, kubeclient.ErrWatchEnded) || !healthy:
-			if errors.Is(err, kubeclient.ErrNoAnswer) {
+		case !errors.Is(err, client.ErrWatchEnded) || !healthy:
+			if errors.Is(err, client.ErrNoAnswer) {
 				w.client.CloseIdleConnections()
 			}
-			pause = pauses.Pause(kubeclient.RetryAfter(err))
+			pause = pauses.Pause(client.RetryAfter(err))
 		}
-		if !kubeclient.Sleep(ctx, pause) {
+		if !client.Sleep(ctx, pause) {
 			return
 		}
 	}
@@ -170,7 +170,7 @@ func (w *CRDWatcher) session(ctx context.Context) error {
 	defer r.Close()
 	w.live.Store(true)
 	defer w.live.Store(false)
-	for e := (kubeclient.Event{}); err == nil; e, err = r.Next(3 * crdTimeout) { // longer than the watch lasts
+	for e := (client.Event{}); err == nil; e, err = r.Next(3 * crdTimeout) { // longer than the watch lasts
 		if e.Type == event.Bookmark {
 			continue
 		}

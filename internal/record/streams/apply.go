@@ -10,7 +10,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
 )
 
@@ -123,7 +123,7 @@ func (m *Manager) same(before, now wanted) bool {
 }
 
 // serves reports whether the server serves a resource in that version.
-func (m *Manager) serves(t kubeclient.Target) bool {
+func (m *Manager) serves(t client.Target) bool {
 	r := t.Resource
 	_, err := m.resolver.Resolve(config.Resource{Name: r.Resource, Group: &r.Group, Version: r.Version})
 	return err == nil

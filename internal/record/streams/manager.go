@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
@@ -93,7 +93,7 @@ type Store interface {
 
 // parts are what all streams share.
 type parts struct {
-	client  *kubeclient.Client
+	client  *client.Client
 	store   Store
 	rec     Recorder
 	outages *outage.Tracker
@@ -119,7 +119,7 @@ type running struct {
 
 // New returns a manager that has not started anything. resolver must have been refreshed.
 func New(
-	client *kubeclient.Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options,
+	client *client.Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options,
 	m *metrics.Metrics, log *zap.Logger,
 ) *Manager {
 	resolver.Prefer(func(stream string) bool {

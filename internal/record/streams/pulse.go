@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/watcher"
 )
 
@@ -20,7 +20,7 @@ const (
 // watches are open and quiet, while the server answers and accepts the daemon's credentials. A daemon that was killed, cut
 // off or refused is not believed any more for longer than that, and shows an outage.
 func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
-	for kubeclient.Sleep(ctx, every) {
+	for client.Sleep(ctx, every) {
 		open := m.open()
 		target, ok := m.probeTarget(open)
 		if !ok {
@@ -37,7 +37,7 @@ func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
 			continue
 		}
 		m.outages.Probed(nil)
-		if !kubeclient.Sleep(ctx, pulseWait) {
+		if !client.Sleep(ctx, pulseWait) {
 			return
 		}
 		for _, r := range open {
@@ -48,7 +48,7 @@ func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
 
 // probeTarget is what a probe asks for where it cannot read the namespace kube-system: what a stream watches, or what the
 // server does not let this daemon watch. While streams list, or try to reach the server, there is none.
-func (m *Manager) probeTarget(open []*running) (target kubeclient.Target, ok bool) {
+func (m *Manager) probeTarget(open []*running) (target client.Target, ok bool) {
 	if len(open) > 0 {
 		return open[0].spec.Target, true
 	}

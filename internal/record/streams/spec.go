@@ -10,7 +10,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/watcher"
 )
@@ -34,7 +34,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 			Drop: sorted(o.DropFields), Redact: sorted(redact),
 			Secret: o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"},
 		},
-		Target:       kubeclient.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector, Shard: kubeclient.Shard(d.Entry.Shard)},
+		Target:       client.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector, Shard: client.Shard(d.Entry.Shard)},
 		MaxLineBytes: int(o.MaxLineBytes),
 		Selection:    watcher.Selection{Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter},
 		Payload:      event.Payload(d.Entry.Payload),

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 	"kubejournal/test/cluster"
 	"kubejournal/test/program"
 )
@@ -108,7 +108,7 @@ func (r *realServer) ownPods(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	shard, own := kubeclient.Shard{Count: shardCount}, make(map[string]bool)
+	shard, own := client.Shard{Count: shardCount}, make(map[string]bool)
 	for _, pod := range list.Items {
 		own[pod.GetName()] = shard.Has([]byte(pod.GetUID()))
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 // load is what happens in a cluster of so many nodes, in proportion to the largest that Kubernetes supports, with figures that
@@ -83,7 +83,7 @@ func (l load) changes(over time.Duration, each func(i, size int) error) error {
 func target(i, objects int) int { return i * versionStep % objects }
 
 // steady sends the changes of a cluster, each by itself when it is due, once the bench has asked for them.
-func (s *server) steady(ctx context.Context, out *flushing, shard kubeclient.Shard) error {
+func (s *server) steady(ctx context.Context, out *flushing, shard client.Shard) error {
 	select {
 	case <-s.begun:
 	case <-ctx.Done():
@@ -112,11 +112,11 @@ func (s *server) steady(ctx context.Context, out *flushing, shard kubeclient.Sha
 }
 
 // shardOf is the shard that a request asks for, where the server selects: of those that the bench asks for, the first of some.
-func (s *server) shardOf(q url.Values) kubeclient.Shard {
+func (s *server) shardOf(q url.Values) client.Shard {
 	if !s.selects || q.Get("shardSelector") == "" {
-		return kubeclient.Shard{}
+		return client.Shard{}
 	}
-	return kubeclient.Shard{Count: s.shards}
+	return client.Shard{Count: s.shards}
 }
 
 // clusters measures a daemon under the changes of whole clusters, and one of several shards of it.
@@ -152,7 +152,7 @@ func (b *bench) cluster(ctx context.Context, folder, way string, l load, count i
 		return err
 	}
 	d.shards = count
-	w, shard := worldOf(l.objects()), kubeclient.Shard{Count: count}
+	w, shard := worldOf(l.objects()), client.Shard{Count: count}
 	s, err := b.serve(d.dir, append(w.flags(true), "-nodes", strconv.Itoa(l.nodes), "-steady", b.options.steady.String(),
 		"-shards", strconv.Itoa(count), "-selects="+strconv.FormatBool(selects))...)
 	if err != nil {

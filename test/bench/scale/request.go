@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/kube/kubeclient"
+	"kubejournal/internal/kube/client"
 )
 
 const (
@@ -187,7 +187,7 @@ func bookmark(dst []byte, version uint64, end bool) []byte {
 }
 
 // initial streams the objects and the bookmark after them.
-func (s *server) initial(ctx context.Context, out *flushing, namespace string, shard kubeclient.Shard) error {
+func (s *server) initial(ctx context.Context, out *flushing, namespace string, shard client.Shard) error {
 	from, to := s.span(namespace)
 	var frame []byte
 	for number := from; number < to; number++ {

@@ -1,6 +1,6 @@
-// Package kubeclient reads lists and watches of any resource from an API server as raw JSON, confirms that they come from
+// Package client reads lists and watches of any resource from an API server as raw JSON, confirms that they come from
 // the journalled cluster, reloads credentials, and keeps the number and pace of requests within limits.
-package kubeclient
+package client
 
 import (
 	"cmp"
