@@ -33,11 +33,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(notes)
-	return status(root.ExecuteContext(ctx), notes)
+	return exitStatus(root.ExecuteContext(ctx), notes)
 }
 
-// status reports an error, once and as lines without a stack trace, and returns the exit status that goes with it.
-func status(err error, stderr io.Writer) int {
+// exitStatus reports an error, once and as lines without a stack trace, and returns the exit status that goes with it.
+func exitStatus(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}

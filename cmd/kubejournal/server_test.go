@@ -12,21 +12,21 @@ import (
 	"kubejournal/internal/kube/fake"
 )
 
-// fake is the API server of one script, and what it refuses.
-type fake struct {
+// apiServer is the API server of one script, and what it refuses.
+type apiServer struct {
 	*fake.Server
 	denied  []fake.Attributes
 	answers map[schema.GroupResource]*fake.Fault // of lists
 }
 
 func withServer(env *testscript.Env) error {
-	env.Values[fake{}.key()] = new(fake)
+	env.Values[apiServer{}.key()] = new(apiServer)
 	return nil
 }
 
-func (fake) key() string { return "API server" }
+func (apiServer) key() string { return "API server" }
 
-func fakeOf(ts *testscript.TestScript) *fake { return ts.Value(fake{}.key()).(*fake) }
+func fakeOf(ts *testscript.TestScript) *apiServer { return ts.Value(apiServer{}.key()).(*apiServer) }
 
 // startServer is the script command "server": it starts an API server, which is then found as kubectl finds it.
 func startServer(ts *testscript.TestScript, neg bool, args []string) {

@@ -55,18 +55,18 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 				return err
 			}
 			if output == "json" {
-				streams, err := status.Fetch(cmd.Context(), at, "/streams")
+				body, err := status.Fetch(cmd.Context(), at, "/streams")
 				if err != nil {
 					return err
 				}
-				_, err = terminal.Raw(cmd.OutOrStdout()).Write(streams)
+				_, err = terminal.Raw(cmd.OutOrStdout()).Write(body)
 				return err
 			}
-			status, err := status.FetchStatus(cmd.Context(), at)
+			now, err := status.FetchStatus(cmd.Context(), at)
 			if err != nil {
 				return err
 			}
-			return writeStatus(cmd.OutOrStdout(), at, status, time.Now())
+			return writeStatus(cmd.OutOrStdout(), at, now, time.Now())
 		},
 	}
 	flags := cmd.Flags()

@@ -128,7 +128,7 @@ func (c *cell) setUp() {
 	if slices.Contains(c.row.requests, askWhole) && !slices.Contains(c.row.requests, askLater) {
 		c.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Query.Get("continue") != "" {
-				return status(http.StatusGone)
+				return statusFault(http.StatusGone)
 			}
 			return nil
 		})
@@ -142,7 +142,7 @@ func (c *cell) setUp() {
 	c.entries = started
 	c.start()
 	c.await("the streams watch", func() bool {
-		return !slices.ContainsFunc(c.life.manager.Streams(), func(s streams.StreamStatus) bool {
+		return !slices.ContainsFunc(c.life.manager.Streams(), func(s streams.Status) bool {
 			return s.State != watcher.Watching && s.Name != "widgets.example.com"
 		})
 	})

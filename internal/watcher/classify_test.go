@@ -172,7 +172,7 @@ func TestClassifyAnswers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := fake.New(fake.Options{InMemory: true})
 				defer srv.Close()
-				client, err := client.New(srv.Config())
+				api, err := client.New(srv.Config())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -181,11 +181,11 @@ func TestClassifyAnswers(t *testing.T) {
 					srv.StopAPIServer()
 				}
 				target := client.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
-				_, err = client.Watch(t.Context(), target, metav1.ListOptions{ResourceVersion: "1"}, time.Minute)
+				_, err = api.Watch(t.Context(), target, metav1.ListOptions{ResourceVersion: "1"}, time.Minute)
 				if got := classify(t.Context(), err); got != c.want {
 					t.Errorf("watch: got %+v for %v, want %+v", got, err, c.want)
 				}
-				_, err = client.List(t.Context(), target, metav1.ListOptions{Limit: 1})
+				_, err = api.List(t.Context(), target, metav1.ListOptions{Limit: 1})
 				if got := classify(t.Context(), err); got != c.want {
 					t.Errorf("list: got %+v for %v, want %+v", got, err, c.want)
 				}

@@ -330,9 +330,9 @@ func TestClusterThatWasNeverKnown(t *testing.T) {
 // What goes wrong with the check is retried and shown, costs no position, and is never taken for a fault of the resource.
 func TestClusterCheckFails(t *testing.T) {
 	for name, fault := range map[string]*fake.Fault{
-		"ServerError": status(503), "TooManyRequests": {Status: tooManyRequests, RetryAfter: 5}, "Expired": status(http.StatusGone),
-		"BadRequest": status(http.StatusBadRequest), "Unauthorized": status(http.StatusUnauthorized), "Timeout": {Hang: true},
-		"ClusterUnknown": status(http.StatusForbidden), "Error": {Status: http.StatusOK, Body: "{}"},
+		"ServerError": statusFault(503), "TooManyRequests": {Status: tooManyRequests, RetryAfter: 5}, "Expired": statusFault(http.StatusGone),
+		"BadRequest": statusFault(http.StatusBadRequest), "Unauthorized": statusFault(http.StatusUnauthorized), "Timeout": {Hang: true},
+		"ClusterUnknown": statusFault(http.StatusForbidden), "Error": {Status: http.StatusOK, Body: "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, fake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
@@ -441,7 +441,7 @@ func TestClusterIDHasItsOwnConnection(t *testing.T) {
 			direct, err := config()
 			must(t, err)
 			for what, config := range map[string]*rest.Config{"through Access": access.Config(), "without": direct} {
-				client, err := client.New(config)
+				api, err := client.New(config)
 				must(t, err)
 				kinds, err := discovery.NewDiscoveryClientForConfig(config)
 				must(t, err)
@@ -451,7 +451,7 @@ func TestClusterIDHasItsOwnConnection(t *testing.T) {
 					must(t, err)
 					var got httptrace.GotConnInfo
 					ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { got = i }})
-					_, err = client.ClusterID(ctx)
+					_, err = api.ClusterID(ctx)
 					must(t, err)
 					if got.Reused || got.Conn == nil {
 						t.Errorf("%s: a connection that was there before", what)

@@ -77,7 +77,7 @@ func TestCoverage(t *testing.T) {
 		w.wantCovered(began, "0-40")
 		w.at(began, 50)
 		w.srv.BreakWatches()
-		w.srv.SetFault(func(fake.Request) *fake.Fault { return status(503) })
+		w.srv.SetFault(func(fake.Request) *fake.Fault { return statusFault(503) })
 		w.put(configMaps, "b")
 		w.at(began, 64)
 		w.srv.SetFault(nil)
@@ -296,7 +296,7 @@ func TestGapBehindSlowList(t *testing.T) {
 			switch {
 			case r.Resource != "configmaps":
 			case r.Verb == "watch" && r.Query.Get("sendInitialEvents") != "":
-				return status(400)
+				return statusFault(400)
 			case r.Query.Get("continue") != "":
 				return &fake.Fault{Delay: 20 * time.Second}
 			case r.Verb == "list" && lists(r) && asked.Load() == 0:

@@ -118,7 +118,7 @@ func TestDefinitionsAreForbidden(t *testing.T) {
 // A server in trouble is not asked for definitions in a hot loop.
 func TestDefinitionsInTrouble(t *testing.T) {
 	for name, fault := range map[string]func(fake.Request) *fake.Fault{
-		"refused":    on(crds.Resource, "", status(500)),
+		"refused":    on(crds.Resource, "", statusFault(500)),
 		"watch ends": on(crds.Resource, "watch", &fake.Fault{Stream: fake.End}),
 		"gone":       on(crds.Resource, "watch", &fake.Fault{Stream: fake.Gone}),
 		"garbage":    on(crds.Resource, "watch", &fake.Fault{Stream: fake.Garbage}),

@@ -50,12 +50,12 @@ func TestStreamedListGivesWay(t *testing.T) {
 	for name, f := range map[string]*fake.Fault{
 		"ERROR 500 in front of an old etcd": {Stream: fake.Failed, Status: 500},
 		"ERROR 500 after some objects":      {Stream: fake.Failed, Status: 500, AfterEvents: 3},
-		"500":                               status(500),
-		"501":                               status(501),
-		"503":                               status(503),
-		"429":                               status(tooManyRequests),
-		"504":                               status(504),
-		"410":                               status(410),
+		"500":                               statusFault(500),
+		"501":                               statusFault(501),
+		"503":                               statusFault(503),
+		"429":                               statusFault(tooManyRequests),
+		"504":                               statusFault(504),
+		"410":                               statusFault(410),
 		"cut after a while by a proxy":      {CutAfterBytes: 900},
 		"ends after a while":                {Stream: fake.End, AfterEvents: 3},
 		"no answer":                         {Hang: true},
@@ -98,13 +98,13 @@ func TestStreamedListGivesWay(t *testing.T) {
 
 // Pages that cannot be had give way to a streamed list, also where that was given up.
 func TestPagesGiveWay(t *testing.T) {
-	for name, f := range map[string]*fake.Fault{"502": status(502), "cut": {CutAfterBytes: 700}, "413": status(413)} {
+	for name, f := range map[string]*fake.Fault{"502": statusFault(502), "cut": {CutAfterBytes: 700}, "413": statusFault(413)} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 				for i := range 9 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
-				w.srv.SetFault(streamedOnly(status(400)))
+				w.srv.SetFault(streamedOnly(statusFault(400)))
 				w.start()
 				w.synced()
 				w.srv.SetFault(pagesOnly(f))
@@ -148,9 +148,9 @@ func refuses(version string, f *fake.Fault) func(fake.Request) *fake.Fault {
 // A position that the server does not take, while it takes others, is lost.
 func TestPositionRefused(t *testing.T) {
 	for name, f := range map[string]*fake.Fault{
-		"400":         status(400),
-		"422":         status(422),
-		"500":         status(500),
+		"400":         statusFault(400),
+		"422":         statusFault(422),
+		"500":         statusFault(500),
 		"too large":   {Status: 504, Reason: metav1.StatusReasonTimeout, Message: "Too large resource version", Cause: metav1.CauseTypeResourceVersionTooLarge},
 		"ERROR event": {Stream: fake.Failed, Status: 400},
 		"garbage":     {Stream: fake.Garbage},
@@ -189,7 +189,7 @@ func TestPositionRefusedByAccident(t *testing.T) {
 				position := fmt.Sprint(w.srv.Version())
 				w.put(configMaps, "a")
 				w.put(configMaps, "a")
-				w.srv.SetFault(first(times, refuses(position, status(code))))
+				w.srv.SetFault(first(times, refuses(position, statusFault(code))))
 				w.start()
 				w.synced()
 				w.tell(n, "MODIFIED watch a", "MODIFIED watch a")
@@ -296,7 +296,7 @@ func TestPausesBeginAgain(t *testing.T) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
-		w.srv.SetFault(on("configmaps", "", status(http.StatusServiceUnavailable)))
+		w.srv.SetFault(on("configmaps", "", statusFault(http.StatusServiceUnavailable)))
 		w.srv.BreakWatches()
 		w.pass(3 * time.Minute)
 		w.srv.SetFault(nil)

@@ -63,7 +63,7 @@ func lists(r fake.Request) bool {
 	return r.Query.Get("sendInitialEvents") == "true" || r.Verb == "list" && (r.Query.Get("limit") != "1" || r.Query.Get("continue") != "")
 }
 
-// status is a fault that answers with an HTTP status.
-func status(code int) *fake.Fault { return &fake.Fault{Status: code} }
+// statusFault is a fault that answers with an HTTP status.
+func statusFault(code int) *fake.Fault { return &fake.Fault{Status: code} }
 
 const tooManyRequests = http.StatusTooManyRequests

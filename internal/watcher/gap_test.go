@@ -146,15 +146,15 @@ func TestGapWithNothingChanged(t *testing.T) {
 // list has shown, after one GAP, and nothing of what it has not: no DELETED is
 // concluded from a part.
 var trouble = map[string]*fake.Fault{
-	"forbidden":         status(403),
-	"not found":         status(404),
+	"forbidden":         statusFault(403),
+	"not found":         statusFault(404),
 	"not found in text": {Status: 404, Body: "404 page not found\n"},
-	"method":            status(405),
-	"unauthorized":      status(401),
-	"server error":      status(500),
+	"method":            statusFault(405),
+	"unauthorized":      statusFault(401),
+	"server error":      statusFault(500),
 	"unavailable":       {Status: 503, Body: "<html>503</html>", RetryAfter: 1},
 	"too many requests": {Status: 429, RetryAfter: 2},
-	"gone":              status(410),
+	"gone":              statusFault(410),
 	"garbage":           {Status: 200, Body: "<html>welcome</html>"},
 	"empty answer":      {Status: 200, Body: " "},
 	"empty object":      {Status: 200, Body: "{}"},
@@ -208,7 +208,7 @@ func TestTroubleInARelist(t *testing.T) {
 		bubble(t, fake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 			testTroubleIn(w, func(r fake.Request) *fake.Fault {
 				if r.Query.Get("continue") != "" {
-					return status(403)
+					return statusFault(403)
 				}
 				return nil
 			})
@@ -413,7 +413,7 @@ func (w *harness) breakRelist() (lines int, size int64) {
 	w.srv.DropHistory()
 	w.srv.SetFault(func(r fake.Request) *fake.Fault {
 		if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
-			return status(500)
+			return statusFault(500)
 		}
 		return nil
 	})

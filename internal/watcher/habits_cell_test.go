@@ -365,7 +365,7 @@ func (c *habitCell) well() string {
 	if len(states) < len(c.entries) {
 		return "a stream is missing"
 	}
-	unwell := func(s streams.StreamStatus) bool { return s.State != watcher.Watching || saysWhy(s.Status) }
+	unwell := func(s streams.Status) bool { return s.State != watcher.Watching || saysWhy(s.Status) }
 	if i := slices.IndexFunc(states, unwell); i >= 0 {
 		return fmt.Sprintf("%s is %s %s", states[i].Name, states[i].State, states[i].Reason)
 	}

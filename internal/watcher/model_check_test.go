@@ -156,7 +156,7 @@ func (m *model) claims(all []coverage.Stream, lines []invariant.Line) error {
 func (m *model) restart() {
 	m.pass(3 * time.Minute) // a bookmark for each
 	version := fmt.Sprint(m.srv.Version())
-	current := !slices.ContainsFunc(m.life.manager.Streams(), func(s streams.StreamStatus) bool { return s.Position != version })
+	current := !slices.ContainsFunc(m.life.manager.Streams(), func(s streams.Status) bool { return s.Position != version })
 	if err := m.terminate(); err != nil {
 		m.t.Fatalf("stop: %v", err)
 	}

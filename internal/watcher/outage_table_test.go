@@ -64,7 +64,7 @@ func TestOutageTable(t *testing.T) {
 			begin: func(w *harness) {
 				w.srv.SetFault(func(r fake.Request) *fake.Fault {
 					if r.Resource == "secrets" {
-						return status(http.StatusServiceUnavailable)
+						return statusFault(http.StatusServiceUnavailable)
 					}
 					return nil
 				})

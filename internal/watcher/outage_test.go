@@ -124,7 +124,7 @@ func TestRestartIsTwoLines(t *testing.T) {
 			before = w.log.String()
 			w.srv.SetFault(func(r fake.Request) *fake.Fault {
 				if r.Resource == "secrets" && r.Verb == "watch" {
-					return status(http.StatusInternalServerError)
+					return statusFault(http.StatusInternalServerError)
 				}
 				return nil
 			})
@@ -213,7 +213,7 @@ func TestOutageBehindABalancer(t *testing.T) {
 
 // A stream that fails alone, for whatever reason, is logged at each attempt.
 func TestNoOutage(t *testing.T) {
-	for name, fault := range map[string]*fake.Fault{"503": status(http.StatusServiceUnavailable), "500": status(http.StatusInternalServerError)} {
+	for name, fault := range map[string]*fake.Fault{"503": statusFault(http.StatusServiceUnavailable), "500": statusFault(http.StatusInternalServerError)} {
 		t.Run(name, func(t *testing.T) {
 			manyStreams(t, func(w *harness) {
 				n := len(w.srv.Requests())

@@ -222,7 +222,7 @@ func TestDefinitionComesBackWithAnotherVersion(t *testing.T) {
 // One stream that cannot go on is in nobody's way.
 func TestOneFaultStopsNoOther(t *testing.T) {
 	bubble(t, fake.Options{}, entries("configmaps", "secrets", "deployments.apps", "nothing.example.com"), func(w *harness) {
-		w.srv.SetFault(on("secrets", "", status(500)))
+		w.srv.SetFault(on("secrets", "", statusFault(500)))
 		w.srv.Forbid(deployments)
 		w.put(configMaps, "a")
 		w.start()

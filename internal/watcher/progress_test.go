@@ -168,7 +168,7 @@ func TestStalled(t *testing.T) {
 		if got := w.life.manager.Stalled(); !strings.HasPrefix(got, "no progress: nothing.example.com (Pending for ") {
 			t.Errorf("Stalled = %q", got)
 		}
-		w.srv.SetFault(on("configmaps", "", status(500)))
+		w.srv.SetFault(on("configmaps", "", statusFault(500)))
 		w.srv.EndWatches()
 		down := time.Now()
 		w.pass(30 * time.Second)
@@ -215,7 +215,7 @@ func TestStalledIsShort(t *testing.T) {
 	}
 	bubble(t, fake.Options{}, nil, func(w *harness) {
 		w.entries = append(w.entries, e)
-		w.srv.SetFault(on("configmaps", "", status(500)))
+		w.srv.SetFault(on("configmaps", "", statusFault(500)))
 		w.start()
 		w.pass(2 * time.Minute)
 		if got := w.life.manager.Stalled(); !strings.HasSuffix(got, "and 20 more") || strings.Count(got, "failing for") != 10 {
@@ -260,9 +260,9 @@ func TestHalfOpenConnection(t *testing.T) {
 				position := d.manager.Streams()[0].Position
 				d.until("a bookmark", func() bool { return d.manager.Streams()[0].Position != position })
 				// A second connection, where the watch has one of its own: it waits to be used again.
-				client, err := client.New(d.access.Config())
+				api, err := client.New(d.access.Config())
 				must(t, err)
-				_, err = client.ClusterID(t.Context())
+				_, err = api.ClusterID(t.Context())
 				must(t, err)
 				n, began := len(d.srv.Requests()), time.Now()
 				if p.freeze() == 0 {

@@ -48,7 +48,7 @@ func TestPulse(t *testing.T) {
 			w.srv.SetFault(on("namespaces", "get", &fake.Fault{Status: http.StatusOK, Body: body}))
 		},
 		"elsewhere": func(w *harness) {
-			w.srv.SetFault(func(fake.Request) *fake.Fault { return status(http.StatusFound) })
+			w.srv.SetFault(func(fake.Request) *fake.Fault { return statusFault(http.StatusFound) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

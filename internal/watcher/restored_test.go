@@ -70,7 +70,7 @@ func versionAhead(r fake.Request) *fake.Fault {
 	case r.Resource != "configmaps" || lists(r):
 		return nil
 	case r.Verb == "watch":
-		return status(http.StatusGone)
+		return statusFault(http.StatusGone)
 	}
 	return &fake.Fault{Status: http.StatusOK,
 		Body: `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"999"},"items":[]}`}
@@ -243,7 +243,7 @@ func TestBackIsKept(t *testing.T) {
 		w.srv.DropHistory()
 		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" {
-				return status(http.StatusServiceUnavailable)
+				return statusFault(http.StatusServiceUnavailable)
 			}
 			return nil
 		})

@@ -143,7 +143,7 @@ func TestSkipInterrupted(t *testing.T) {
 		}
 		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			if r.Query.Get("continue") != "" {
-				return status(500)
+				return statusFault(500)
 			}
 			return nil
 		})

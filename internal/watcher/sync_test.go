@@ -155,7 +155,7 @@ func TestWatchEndsInGoodOrder(t *testing.T) {
 
 // Streamed lists are refused from some day on: the next relist reads pages.
 func TestStreamedListRefusedLater(t *testing.T) {
-	for _, fault := range []*fake.Fault{nil, status(400), status(422)} {
+	for _, fault := range []*fake.Fault{nil, statusFault(400), statusFault(422)} {
 		bubble(t, fake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
 			for _, name := range []string{"a", "b", "c"} {
 				w.put(configMaps, name)
@@ -368,7 +368,7 @@ func TestNamespacesAndSelectors(t *testing.T) {
 
 func TestStreamStatus(t *testing.T) {
 	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
-		w.srv.SetFault(on("configmaps", "", status(500)))
+		w.srv.SetFault(on("configmaps", "", statusFault(500)))
 		w.start()
 		w.await("it is retrying", func() bool { return w.state("configmaps").State == watcher.Retrying })
 		if s := w.state("configmaps"); s.Synced || s.Reason != "ServerError" || s.Position != "" {

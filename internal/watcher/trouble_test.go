@@ -60,18 +60,18 @@ func forget(w *harness) {
 }
 
 var serverTroubles = []serverTrouble{
-	{name: "500 to everything", fault: each(status(500))},
-	{name: "500 before the first sync", fault: each(status(500)), fresh: true},
+	{name: "500 to everything", fault: each(statusFault(500))},
+	{name: "500 before the first sync", fault: each(statusFault(500)), fresh: true},
 	{name: "503 in HTML", fault: each(html(503, 0))},
 	{name: "503, Retry-After 1", fault: each(html(503, 1))},
-	{name: "429, no Retry-After", fault: each(status(tooManyRequests))},
+	{name: "429, no Retry-After", fault: each(statusFault(tooManyRequests))},
 	{name: "429, Retry-After 1", fault: each(&fake.Fault{Status: tooManyRequests, RetryAfter: 1})},
 	{name: "429, Retry-After 1, first sync", fault: each(&fake.Fault{Status: tooManyRequests, RetryAfter: 1}), fresh: true},
 	{name: "429, Retry-After 120", fault: each(&fake.Fault{Status: tooManyRequests, RetryAfter: 120})},
-	{name: "429 to watches only", fault: on("configmaps", "watch", status(tooManyRequests))},
+	{name: "429 to watches only", fault: on("configmaps", "watch", statusFault(tooManyRequests))},
 	{name: "500 in the stream", fault: on("configmaps", "watch", &fake.Fault{Stream: fake.Failed, Status: 500})},
-	{name: "401 to everything", fault: each(status(http.StatusUnauthorized))},
-	{name: "403 to everything", fault: each(status(http.StatusForbidden))},
+	{name: "401 to everything", fault: each(statusFault(http.StatusUnauthorized))},
+	{name: "403 to everything", fault: each(statusFault(http.StatusForbidden))},
 	{name: "404 in text", fault: each(&fake.Fault{Status: 404, Body: "404 page not found\n"})},
 	{name: "no answer", fault: each(&fake.Fault{Hang: true})},
 	{name: "every answer takes 20 s", fault: each(&fake.Fault{Delay: 20 * time.Second})},
@@ -95,11 +95,11 @@ var serverTroubles = []serverTrouble{
 	{name: "continue tokens expire again and again", options: fake.Options{NoWatchList: true, MaxPage: 2}, fresh: true,
 		fault: func(r fake.Request) *fake.Fault {
 			if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
-				return status(http.StatusGone)
+				return statusFault(http.StatusGone)
 			}
 			return nil
 		}},
-	{name: "410 to every watch", gaps: true, fault: on("configmaps", "watch", status(http.StatusGone))},
+	{name: "410 to every watch", gaps: true, fault: on("configmaps", "watch", statusFault(http.StatusGone))},
 	{name: "410 in every stream, lists too", gaps: true, begin: forget, fault: func(r fake.Request) *fake.Fault {
 		if r.Resource != "configmaps" || r.Verb != "watch" {
 			return nil
@@ -283,9 +283,9 @@ func TestTroubleOfManyStreams(t *testing.T) {
 		e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%03d", i))
 	}
 	for _, c := range []serverTrouble{
-		{name: "503 to everything", fault: each(status(503))},
+		{name: "503 to everything", fault: each(statusFault(503))},
 		{name: "429, Retry-After 1", fault: each(&fake.Fault{Status: tooManyRequests, RetryAfter: 1})},
-		{name: "503 before the first sync", fault: each(status(503)), fresh: true},
+		{name: "503 before the first sync", fault: each(statusFault(503)), fresh: true},
 		{
 			name: "server down", gaps: true,
 			begin: func(w *harness) { w.srv.StopAPIServer() }, end: func(w *harness) { must(w.t, w.srv.StartAPIServer()) },
@@ -324,7 +324,7 @@ func TestTroubleOfManyPending(t *testing.T) {
 		w.srv.SetFault(func(r fake.Request) *fake.Fault {
 			i := slices.Index(e.Namespaces, r.Namespace)
 			if i >= 0 && time.Since(began) >= time.Duration(i)*1100*time.Millisecond {
-				return status(http.StatusForbidden)
+				return statusFault(http.StatusForbidden)
 			}
 			return nil
 		})

@@ -312,7 +312,7 @@ func (w *harness) synced() {
 
 func (w *harness) watching() bool {
 	all := w.life.manager.Streams()
-	return len(all) > 0 && !slices.ContainsFunc(all, func(s streams.StreamStatus) bool { return s.State != watcher.Watching })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(s streams.Status) bool { return s.State != watcher.Watching })
 }
 
 // state is that of one stream.

@@ -332,7 +332,7 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 		cut = append(cut, len(head)+1)
 		head = append(head, fmt.Sprintf("LAST CHANGE (%s)", zones), "BY")
 	}
-	rows := [][]string{head}
+	cells := [][]string{head}
 	for _, f := range all {
 		var row []string
 		if clusters {
@@ -364,9 +364,9 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 			}
 			row = append(row, local(f.Made), or(by))
 		}
-		rows = append(rows, row)
+		cells = append(cells, row)
 	}
-	return writeRows(rows, cut, o)
+	return writeRows(cells, cut, o)
 }
 
 // ended says when an object was deleted, as far as that is known.

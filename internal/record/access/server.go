@@ -36,11 +36,11 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	c.WarningHandler, c.Timeout = rest.NoWarnings{}, 15*time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
 	client.KeepTokens(c, func(err error) { terminal.Note(stderr, "warning: "+err.Error()) })
-	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
+	api, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return nil, NotFound(err)
 	}
-	s := &Server{Resolver: discovery.New(client), Host: Redacted(c.Host), client: client.RESTClient()}
+	s := &Server{Resolver: discovery.New(api), Host: Redacted(c.Host), client: api.RESTClient()}
 	s.Warn = func(text string) { terminal.Note(stderr, "warning: "+text) }
 	err = s.Refresh(ctx)
 	if partial, ok := errors.AsType[*discovery.PartialError](err); ok {

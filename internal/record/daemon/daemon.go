@@ -109,7 +109,7 @@ func New(cfg *config.Config, o Options) *Daemon {
 	d.startup.setText("opening the output and the checkpoint")
 	d.site = status.NewSite(d.metrics.Registry,
 		[]status.Check{{Name: "startup", Err: d.startup.err}},
-		func() []streams.StreamStatus { return nil },
+		func() []streams.Status { return nil },
 		func() status.About { return d.about })
 	return d
 }
@@ -155,22 +155,22 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 
 	// Run the streams until ctx ends, and the recorder until it has written and committed what they have left. After
 	// ctx's end that takes at most stopTimeout, whatever a part waits for.
-	streams, stopStreams := context.WithCancel(ctx)
+	running, stopStreams := context.WithCancel(ctx)
 	writing, stopWriting := context.WithCancel(context.Background())
 	defer stopWriting()
 	limit := stopTimeout
 	if d.elector != nil {
 		limit -= leader.ReleaseTimeout
 	}
-	defer context.AfterFunc(streams, func() { time.AfterFunc(limit, stopWriting) })()
+	defer context.AfterFunc(running, func() { time.AfterFunc(limit, stopWriting) })()
 	streamsEnded := make(chan error, 1)
 	go func() {
-		pulses, stopPulses := context.WithCancel(streams)
+		pulses, stopPulses := context.WithCancel(running)
 		var pulsing sync.WaitGroup
 		if d.coverage != nil {
 			pulsing.Go(func() { d.manager.Pulse(pulses, cmp.Or(d.PulseEvery, streams.PulseEvery)) })
 		}
-		err := d.manager.Run(streams)
+		err := d.manager.Run(running)
 		stopPulses()
 		pulsing.Wait()
 		d.rec.Close()

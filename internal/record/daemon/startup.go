@@ -474,11 +474,11 @@ func (d *Daemon) discover(ctx context.Context) error {
 	d.startup.setText("asking the API server what it serves")
 	c := d.access.Config()
 	c.QPS, c.Burst = discoveryRate, 2*discoveryRate
-	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
+	api, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return fmt.Errorf("create discovery client: %w", err)
 	}
-	d.resolver = discovery.New(client)
+	d.resolver = discovery.New(api)
 	d.resolver.Warn = func(text string) { d.Log.Warn("discovery has invalid names", zap.String("reason", text)) }
 	return d.reach(ctx, func(ctx context.Context) error {
 		err := d.resolver.Refresh(ctx)

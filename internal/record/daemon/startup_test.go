@@ -265,9 +265,9 @@ func TestAnswersWhileItRecovers(t *testing.T) {
 	if got := l.get("/"); !strings.Contains(got, "Not ready (startup). No stream yet") {
 		t.Errorf("the page says %q", got)
 	}
-	if status, err := status.FetchStatus(t.Context(), l.address()); err != nil || status.Ready || status.Version != "v1.2.3" || len(status.Checks) != 1 ||
-		!reads.MatchString(status.Checks[0].Text) || len(status.Streams) != 0 {
-		t.Errorf("/status says %+v, %v", status, err)
+	if now, err := status.FetchStatus(t.Context(), l.address()); err != nil || now.Ready || now.Version != "v1.2.3" || len(now.Checks) != 1 ||
+		!reads.MatchString(now.Checks[0].Text) || len(now.Streams) != 0 {
+		t.Errorf("/status says %+v, %v", now, err)
 	}
 	goOn()
 	l.until("it is ready", func() bool { return l.get("/readyz") == "ok\n" })

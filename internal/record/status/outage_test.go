@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // inOutage is a daemon in the middle of an outage of the API server, 14 s or 74 s long: what it says, its readiness, and
 // streams that wait for the server, one that fails by itself, and one that waits for its CRD.
-func inOutage(lasts time.Duration) (About, []Check, []streams.StreamStatus) {
+func inOutage(lasts time.Duration) (About, []Check, []streams.Status) {
 	now := time.Now()
 	o := outage.Outage{Since: now.Add(-lasts), Streams: 3, Of: 5, Attempts: 12, Reason: "ConnectionRefused", Error: "dial tcp 10.96.0.1:443: connect: connection refused"}
 	about := About{
@@ -47,23 +47,23 @@ func inOutage(lasts time.Duration) (About, []Check, []streams.StreamStatus) {
 		{Name: ServerCheck, Err: ready, Note: func() string { return o.Text(now) }},
 		{Name: "streams", Err: func() error { return nil }},
 	}
-	var streams []streams.StreamStatus
+	var all []streams.Status
 	for _, name := range []string{"deployments.apps", "pods", "secrets"} {
 		s := status(name, watcher.Retrying, reason("ConnectionRefused"), failing(lasts))
 		s.Since, s.LastProgress, s.Unreachable = now.Add(-lasts), now.Add(-lasts), true
-		streams = append(streams, s)
+		all = append(all, s)
 	}
 	bad := status("services", watcher.Retrying, reason("Unauthorized"), failing(5*time.Minute))
-	crd := streams.StreamStatus{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: watcher.ReasonNotFound, Since: now.Add(-time.Hour)}}
-	return about, checks, append(streams, bad, crd)
+	crd := streams.Status{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: watcher.ReasonNotFound, Since: now.Add(-time.Hour)}}
+	return about, checks, append(all, bad, crd)
 }
 
 // The page in an outage, without what every page has: the error is on it once, and one row is red.
 func TestPageInAnOutage(t *testing.T) {
 	for _, lasts := range []time.Duration{14 * time.Second, 74 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			about, checks, streams := inOutage(lasts)
-			text, _ := shown(t, about, checks, streams...)
+			about, checks, all := inOutage(lasts)
+			text, _ := shown(t, about, checks, all...)
 			if n := strings.Count(text, "connection refused"); n != 1 {
 				t.Errorf("the error is there %d times", n)
 			}
@@ -103,8 +103,8 @@ func golden(t *testing.T, name, got string) {
 // A page whose streams all wait for the API server has nothing else that needs attention.
 func TestPageInAnOutageAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		about, checks, streams := inOutage(14 * time.Second)
-		text, _ := shown(t, about, checks, streams[:3]...)
+		about, checks, all := inOutage(14 * time.Second)
+		text, _ := shown(t, about, checks, all[:3]...)
 		if got, want := headlined(t, text), "API server unreachable for 14s: 3 of 5 streams"; got != want || !strings.Contains(text, "<title>(1) kubejournal prod</title>") {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -89,7 +89,7 @@ type page struct {
 
 // row is one stream.
 type row struct {
-	streams.StreamStatus
+	streams.Status
 	key             string // its name as it is
 	Resource, Scope string // the two parts of its name
 	Level           level
@@ -141,7 +141,7 @@ func (s *Site) look(now time.Time) page {
 }
 
 // addStreams adds a row for each stream and sums them up. It returns how many need attention.
-func (p *page) addStreams(all []streams.StreamStatus) (attend int) {
+func (p *page) addStreams(all []streams.Status) (attend int) {
 	moving, troubles := 0, make(map[string]int)
 	for _, status := range all {
 		r := newRow(status, p.Now)
@@ -241,10 +241,10 @@ var meanings = map[string]string{
 	"ObjectUnreadable": "the server cannot list some of its objects",
 }
 
-func newRow(s streams.StreamStatus, now time.Time) row {
+func newRow(s streams.Status, now time.Time) row {
 	r := row{key: s.Name}
 	s.Name, s.Reason = printable(s.Name), printable(s.Reason)
-	r.StreamStatus = s
+	r.Status = s
 	name := line.ParseStreamName(s.Name)
 	r.Resource, r.Scope = name.Resource, name.Scope()
 	// Where nothing had changed it is shown, and no more: a quiet stream of Events, which get no bookmarks, has such

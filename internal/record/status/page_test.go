@@ -24,9 +24,9 @@ import (
 )
 
 // shown is the page about what is given.
-func shown(t *testing.T, about About, checks []Check, streams ...manager.StreamStatus) (text string, header http.Header) {
+func shown(t *testing.T, about About, checks []Check, all ...streams.Status) (text string, header http.Header) {
 	t.Helper()
-	site := NewSite(metrics.New("", "").Registry, checks, func() []streams.StreamStatus { return streams }, func() About { return about })
+	site := NewSite(metrics.New("", "").Registry, checks, func() []streams.Status { return all }, func() About { return about })
 	w := httptest.NewRecorder()
 	site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	if w.Code != http.StatusOK {
@@ -35,9 +35,9 @@ func shown(t *testing.T, about About, checks []Check, streams ...manager.StreamS
 	return w.Body.String(), w.Header()
 }
 
-func status(name string, state watcher.State, change ...func(*watcher.Status)) streams.StreamStatus {
+func status(name string, state watcher.State, change ...func(*watcher.Status)) streams.Status {
 	now := time.Now()
-	s := streams.StreamStatus{Name: name, Status: watcher.Status{State: state, Since: now, Position: "7", Synced: true, LastProgress: now}}
+	s := streams.Status{Name: name, Status: watcher.Status{State: state, Since: now, Position: "7", Synced: true, LastProgress: now}}
 	for _, c := range change {
 		c(&s.Status)
 	}
@@ -69,19 +69,19 @@ func TestPageOrder(t *testing.T) {
 	silent := func(s *watcher.Status) { s.LastProgress = time.Now().Add(-time.Hour) }
 	watching := status("a", watcher.Watching)
 	for _, c := range []struct {
-		streams  []streams.StreamStatus
+		streams  []streams.Status
 		headline string
 		order    string
 	}{
 		{nil, "No stream yet", ""},
-		{[]streams.StreamStatus{watching}, "The one stream watches", "fine a"},
-		{[]streams.StreamStatus{watching, status("b", watcher.Watching, lastGap(2*time.Hour), failing(time.Hour))}, "All 2 streams watch", "fine a, fine b"},
-		{[]streams.StreamStatus{watching, status("b", watcher.Listing)}, "1 of 2 streams does not watch yet", "busy b, fine a"},
-		{[]streams.StreamStatus{
+		{[]streams.Status{watching}, "The one stream watches", "fine a"},
+		{[]streams.Status{watching, status("b", watcher.Watching, lastGap(2*time.Hour), failing(time.Hour))}, "All 2 streams watch", "fine a, fine b"},
+		{[]streams.Status{watching, status("b", watcher.Listing)}, "1 of 2 streams does not watch yet", "busy b, fine a"},
+		{[]streams.Status{
 			watching, status("b", watcher.Starting), status("c", watcher.Watching, lastGap(59*time.Minute)), status("d", watcher.Pending),
 			status("e", watcher.Retrying), status("f", watcher.Watching, silent), status("g", watcher.Listing, failing(time.Second)),
 		}, "5 of 7 streams need attention", "bad d, bad e, bad f, bad g, note c, busy b, fine a"},
-		{[]streams.StreamStatus{status("a", watcher.Pending)}, "1 of 1 stream needs attention", "bad a"},
+		{[]streams.Status{status("a", watcher.Pending)}, "1 of 1 stream needs attention", "bad a"},
 	} {
 		text, _ := shown(t, About{}, nil, c.streams...)
 		var order []string
@@ -205,7 +205,7 @@ func TestPageHeaders(t *testing.T) {
 
 // Nothing else is a page, and nothing can be sent to one.
 func TestPageRoutes(t *testing.T) {
-	site := NewSite(metrics.New("", "").Registry, nil, func() []streams.StreamStatus { return nil }, func() About { return About{} })
+	site := NewSite(metrics.New("", "").Registry, nil, func() []streams.Status { return nil }, func() About { return About{} })
 	for _, c := range []struct {
 		method, path string
 		code         int
@@ -347,12 +347,12 @@ func TestPageSize(t *testing.T) {
 // However many streams there are, the page is bounded, says what it leaves out, and
 // leaves out what needs no attention.
 func TestPageBound(t *testing.T) {
-	var streams []streams.StreamStatus
+	var all []streams.Status
 	for i := range 3 * maxRows {
-		streams = append(streams, status(fmt.Sprintf("widgets%d.example.com", i), watcher.Watching))
+		all = append(all, status(fmt.Sprintf("widgets%d.example.com", i), watcher.Watching))
 	}
-	streams = append(streams, status("z", watcher.Pending))
-	text, _ := shown(t, About{}, nil, streams...)
+	all = append(all, status("z", watcher.Pending))
+	text, _ := shown(t, About{}, nil, all...)
 	rows := regexp.MustCompile(`<tr role="row" class="\w+" data-key="([^"]+)">`).FindAllStringSubmatch(text, -1)
 	if len(rows) != maxRows || rows[0][1] != "z" {
 		t.Errorf("%d rows, first %v; want %d", len(rows), rows[:1], maxRows)
@@ -363,7 +363,7 @@ func TestPageBound(t *testing.T) {
 	if got, want := headlined(t, text), fmt.Sprintf("1 of %d streams needs attention", 3*maxRows+1); got != want {
 		t.Errorf("the page says %q, want %q", got, want)
 	}
-	if text, _ = shown(t, About{}, nil, streams[:maxRows]...); strings.Contains(text, `id="left"`) {
+	if text, _ = shown(t, About{}, nil, all[:maxRows]...); strings.Contains(text, `id="left"`) {
 		t.Error("the page leaves out what it shows")
 	}
 }

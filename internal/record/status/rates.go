@@ -20,7 +20,7 @@ const (
 // rates knows how many lines each stream has written in each of the last steps. The streams count by themselves; here
 // their counters are read once a step.
 type rates struct {
-	streams func() []streams.StreamStatus
+	streams func() []streams.Status
 
 	mu  sync.Mutex
 	of  map[string]*past // by stream; guarded by mu

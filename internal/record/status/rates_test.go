@@ -17,9 +17,9 @@ import (
 // counters are streams that do nothing but count, by name.
 type counters map[string]uint64
 
-func (c counters) streams() (all []streams.StreamStatus) {
+func (c counters) streams() (all []streams.Status) {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		all = append(all, streams.StreamStatus{Name: name, Status: watcher.Status{State: watcher.Watching, Lines: c[name]}})
+		all = append(all, streams.Status{Name: name, Status: watcher.Status{State: watcher.Watching, Lines: c[name]}})
 	}
 	return all
 }
@@ -90,10 +90,10 @@ func TestRate(t *testing.T) {
 func TestSampleAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines atomic.Uint64
-		streams := func() []streams.StreamStatus {
-			return []streams.StreamStatus{{Name: "pods", Status: watcher.Status{Lines: lines.Load()}}}
+		all := func() []streams.Status {
+			return []streams.Status{{Name: "pods", Status: watcher.Status{Lines: lines.Load()}}}
 		}
-		site := NewSite(metrics.New("", "").Registry, nil, streams, func() About { return About{} })
+		site := NewSite(metrics.New("", "").Registry, nil, all, func() About { return About{} })
 		if all, of := site.rates.read(); all != nil || len(of) > 0 {
 			t.Errorf("%v %v before the first sample", all, of)
 		}

@@ -87,15 +87,15 @@ type Site struct {
 // view is what a site answers from.
 type view struct {
 	checks  []Check
-	streams func() []streams.StreamStatus
+	streams func() []streams.Status
 	about   func() About
 }
 
 // NewSite returns the site of a daemon. It knows no rates before Sample.
-func NewSite(registry *prometheus.Registry, checks []Check, streams func() []streams.StreamStatus, about func() About) *Site {
+func NewSite(registry *prometheus.Registry, checks []Check, running func() []streams.Status, about func() About) *Site {
 	s := &Site{}
-	s.rates.streams = func() []streams.StreamStatus { return s.view.Load().streams() }
-	s.Show(checks, streams, about)
+	s.rates.streams = func() []streams.Status { return s.view.Load().streams() }
+	s.Show(checks, running, about)
 	rendering := make(turns, maxRendering)
 	s.mux.Handle("GET /{$}", rendering.wrap(http.HandlerFunc(s.page)))
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -107,8 +107,8 @@ func NewSite(registry *prometheus.Registry, checks []Check, streams func() []str
 }
 
 // Show makes the site answer from something else: from what runs, once a start is over.
-func (s *Site) Show(checks []Check, streams func() []streams.StreamStatus, about func() About) {
-	s.view.Store(&view{checks, streams, about})
+func (s *Site) Show(checks []Check, running func() []streams.Status, about func() About) {
+	s.view.Store(&view{checks, running, about})
 }
 
 // ServeHTTP bounds the time in which a client takes a response: one that does not read cannot hold it for ever. The limit is

@@ -30,14 +30,14 @@ func served(t *testing.T, failing func() error) (get func(path string) (int, str
 		{Name: "output", Err: func() error { return nil }, Note: func() string { return "" }},
 		{Name: "streams", Err: failing, Note: func() string { return "no progress: pods (failing for 2m0s: Retrying ServerError)" }},
 	}
-	streams := func() []streams.StreamStatus {
-		return []streams.StreamStatus{
+	all := func() []streams.Status {
+		return []streams.Status{
 			{Name: "pods", Status: watcher.Status{State: watcher.Watching, Position: "7", Synced: true, Lines: 9, Since: time.Unix(2, 0), Failing: time.Unix(3, 0), LastProgress: time.Unix(1, 0)}},
 			{Name: "secrets", Status: watcher.Status{State: watcher.Retrying, Reason: "ServerError", Since: time.Unix(4, 0), Failing: time.Unix(3, 0)}},
 			{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: "NotFound"}},
 		}
 	}
-	site := NewSite(metrics.New("v1", "abc").Registry, checks, streams, func() About { return About{Version: "v1", Started: time.Unix(5, 0)} })
+	site := NewSite(metrics.New("v1", "abc").Registry, checks, all, func() About { return About{Version: "v1", Started: time.Unix(5, 0)} })
 	s, err := Listen("127.0.0.1:0", site)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestServerLetsGo(t *testing.T) {
 func TestShow(t *testing.T) {
 	starting := errors.New("recovering: read 3.1 GB of 10.0 GB")
 	site := NewSite(metrics.New("", "").Registry, []Check{{Name: "startup", Err: func() error { return starting }}},
-		func() []streams.StreamStatus { return nil }, func() About { return About{} })
+		func() []streams.Status { return nil }, func() About { return About{} })
 	ask := func(path string) string {
 		w := httptest.NewRecorder()
 		site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
@@ -236,7 +236,7 @@ func TestShow(t *testing.T) {
 			ask("/readyz")
 		}
 	}()
-	site.Show(nil, func() []streams.StreamStatus { return []streams.StreamStatus{{Name: "pods"}} }, func() About { return About{Server: "https://there"} })
+	site.Show(nil, func() []streams.Status { return []streams.Status{{Name: "pods"}} }, func() About { return About{Server: "https://there"} })
 	<-asked
 	if got := ask("/readyz"); got != "ok\n" {
 		t.Errorf("/readyz: %q", got)

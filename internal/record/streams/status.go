@@ -104,34 +104,34 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// StreamStatus is the status of one stream or pending entry.
-type StreamStatus struct {
+// Status is the status of one stream or pending entry.
+type Status struct {
 	Name string
 	watcher.Status
 	Unreachable bool // it fails because the API server is unreachable, as all streams do
 }
 
 // Streams returns the status of every stream and pending entry, by name. Safe for concurrent use.
-func (m *Manager) Streams() []StreamStatus {
+func (m *Manager) Streams() []Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []StreamStatus
+	var all []Status
 	for name, r := range m.running {
-		all = append(all, StreamStatus{Name: name, Status: r.stream.Status(), Unreachable: m.outages.Explains(name)})
+		all = append(all, Status{Name: name, Status: r.stream.Status(), Unreachable: m.outages.Explains(name)})
 	}
 	for _, w := range m.pending() {
 		s := w.last // of when it ran
 		s.State, s.Reason, s.Near, s.Since, s.Failing = watcher.Pending, w.reason, w.near, w.since, time.Time{}
-		all = append(all, StreamStatus{Name: w.name, Status: s})
+		all = append(all, Status{Name: w.name, Status: s})
 	}
-	slices.SortFunc(all, func(a, b StreamStatus) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
 // AwaitsCRD reports whether it is pending until somebody creates its CustomResourceDefinition.
-func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.Reason) }
+func (s Status) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.Reason) }
 
-// AwaitsCRD is StreamStatus.AwaitsCRD of what a status says.
+// AwaitsCRD is Status.AwaitsCRD of what a status says.
 func AwaitsCRD(name, state, reason string) bool {
 	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound &&
 		builtin.IsCustom(line.ParseStreamName(name).Resource)
