@@ -141,7 +141,7 @@ func blameOf(cmd *cobra.Command, j *query.Journal, s *query.Selection, item *que
 		if err != nil {
 			return nil, err
 		}
-		if !v.AboutStream() && !v.Is(line.Name, item.Name) {
+		if !v.AboutStream() && !v.Is(line.FieldName, item.Name) {
 			continue
 		}
 		if err := h.Add(v.Fields); err != nil {

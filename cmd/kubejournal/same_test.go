@@ -152,7 +152,7 @@ func sameAnswer(t *testing.T, q question) (int, bool) {
 		if err := f.Parse([]byte(l)); err != nil {
 			t.Fatalf("%q: %v", l, err)
 		}
-		if len(q.types) == 0 || slices.Contains(q.types, string(f.Text(line.Type))) {
+		if len(q.types) == 0 || slices.Contains(q.types, string(f.Text(line.FieldType))) {
 			want = append(want, l)
 		}
 	}

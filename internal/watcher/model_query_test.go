@@ -109,7 +109,7 @@ func (o *oracle) selected(r *rand.Rand, paths []string) {
 	for v, err := range j.History(o.t.Context(), sel, query.Moment{}, query.Moment{}) {
 		must(o.t, err)
 		if !v.AboutStream() {
-			got = append(got, fmt.Sprintf("%s %s %s", v.Text(line.Stream), v.Text(line.Type), v.Text(line.ID)))
+			got = append(got, fmt.Sprintf("%s %s %s", v.Text(line.FieldStream), v.Text(line.FieldType), v.Text(line.FieldID)))
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -502,7 +502,7 @@ func (o *oracle) history() {
 			o.t.Fatalf("line %d %s is one too many", v.Seq, v.Raw)
 		}
 		l := o.lines[n]
-		if n++; v.Seq != l.Seq || string(v.Text(line.ID)) != l.ID || string(v.Text(line.Type)) != l.Type {
+		if n++; v.Seq != l.Seq || string(v.Text(line.FieldID)) != l.ID || string(v.Text(line.FieldType)) != l.Type {
 			o.t.Fatalf("line %d %s follows line %d, want %s %s", v.Seq, v.Raw, l.Seq-1, l.Type, l.ID)
 		}
 		if l.UID == "" {

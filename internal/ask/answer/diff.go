@@ -172,7 +172,7 @@ func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
 		return err
 	}
 	p.partial = p.partial || partial || removed || v.Incomplete()
-	all := v.Value(line.Changes)
+	all := v.Value(line.FieldChanges)
 	p.news = p.news || v.Type() != event.Modified || rows.NoiseOf(v.Fields, all) == rows.NoNoise
 	for op := range rawjson.Elements(all) {
 		of := rawjson.Pick(op, "old", "value")
@@ -405,7 +405,7 @@ type Point struct {
 
 func pointOf(l *line.Fields) *Point {
 	text := func(f line.Field) string { return string(rawjson.Unquote(nil, l.Text(f))) }
-	p := &Point{Seq: l.Seq, Time: l.Time, ResourceVersion: text(line.ResourceVersion), Manager: text(line.Manager), Subresource: text(line.Subresource)}
+	p := &Point{Seq: l.Seq, Time: l.Time, ResourceVersion: text(line.FieldResourceVersion), Manager: text(line.FieldManager), Subresource: text(line.FieldSubresource)}
 	p.WrittenAt, _ = l.Written()
 	return p
 }

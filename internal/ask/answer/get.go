@@ -521,7 +521,7 @@ func (g *Get) objects(ctx context.Context, f *Found) (shown int, err error) {
 
 // objectOf returns a copy of a line's object, with what names it where there is no more.
 func objectOf(l *line.Fields, item *query.Item) []byte {
-	apiVersion := strings.TrimPrefix(string(l.Text(line.Group))+"/"+string(l.Text(line.Version)), "/")
+	apiVersion := strings.TrimPrefix(string(l.Text(line.FieldGroup))+"/"+string(l.Text(line.FieldVersion)), "/")
 	if object := named(l.Object, apiVersion, item.Stream.Kind); len(object) > 0 {
 		return bytes.Clone(object)
 	}

@@ -172,7 +172,7 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 		if v.Seq > end && len(h.gaps) == 0 {
 			break
 		}
-		if v.Seq > end && h.gaps[string(v.Text(line.Stream))] == nil {
+		if v.Seq > end && h.gaps[string(v.Text(line.FieldStream))] == nil {
 			continue // up to the end of a gap
 		}
 		if n > 0 && v.Seq < is.Begin { // a gap in which the object came belongs to it
@@ -230,7 +230,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if v.AboutStream() {
 		return h.mark(v)
 	}
-	h.seen[string(v.Text(line.Stream))] = true
+	h.seen[string(v.Text(line.FieldStream))] = true
 	by := h.isBy(v)
 	if h.Deleted && v.Type() != event.Deleted || !by && !h.mayBeBy(v) {
 		h.others++
@@ -243,10 +243,10 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	}
 	if v.Type() == event.Added && len(h.Field) > 0 {
 		if h.ops = h.Field.appendAdded(h.ops[:0], "", v.Object); len(h.ops) > 0 {
-			v.Set(line.Changes, slices.Concat([]byte{'['}, h.ops, []byte{']'}))
+			v.Set(line.FieldChanges, slices.Concat([]byte{'['}, h.ops, []byte{']'}))
 		}
 	}
-	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
+	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.FieldChanges), v.Object) {
 		h.others++
 		if partial {
 			h.truncated++
@@ -300,12 +300,12 @@ func (h *history) isBy(v *query.Version) bool {
 	if h.By == "" {
 		return true
 	}
-	manager := string(v.Text(line.Manager))
+	manager := string(v.Text(line.FieldManager))
 	if v.Type() == event.Deleted || manager == "" {
 		return false
 	}
 	full := manager
-	if sub := v.Text(line.Subresource); len(sub) > 0 {
+	if sub := v.Text(line.FieldSubresource); len(sub) > 0 {
 		full += "/" + string(sub)
 	}
 	for _, is := range []string{manager, full, rows.Manager(manager), rows.Manager(full)} {
@@ -318,7 +318,7 @@ func (h *history) isBy(v *query.Version) bool {
 
 // mayBeBy reports whether the manager that is asked for may have written a version of which no writer is known.
 func (h *history) mayBeBy(v *query.Version) bool {
-	return len(v.Text(line.Manager)) == 0 && !firstSight(v) || v.Type() == event.Deleted
+	return len(v.Text(line.FieldManager)) == 0 && !firstSight(v) || v.Type() == event.Deleted
 }
 
 // firstSight reports whether a version existed when its stream began. A change between two attempts at a first list did not.
@@ -328,12 +328,12 @@ func firstSight(v *query.Version) bool { return v.Snapshot() && v.Type() == even
 // managedFields, as docs/line.md says: of these, it is not known of any.
 func (h *history) countUnknown(v *query.Version) {
 	unnamed := v.Type() == event.Deleted
-	for op := range rawjson.Elements(v.Value(line.Changes)) {
+	for op := range rawjson.Elements(v.Value(line.FieldChanges)) {
 		switch string(rawjson.Inside(rawjson.Pick(op, "path")[0])) {
 		case "/metadata/deletionTimestamp":
 			unnamed = true
 		case "/spec/nodeName":
-			unnamed = unnamed || string(v.Text(line.Resource)) == "pods"
+			unnamed = unnamed || string(v.Text(line.FieldResource)) == "pods"
 		}
 	}
 	if unnamed {
@@ -347,8 +347,8 @@ func (h *history) countUnknown(v *query.Version) {
 // reports whether there may be more changes than the line then has, since it or the one before is truncated. The
 // error is query.ErrRemoved where that was removed.
 func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, err error) {
-	if len(v.Value(line.Changes)) > 0 || v.Type() == event.Deleted {
-		return len(v.Value(line.ChangesOmitted)) > 0, nil
+	if len(v.Value(line.FieldChanges)) > 0 || v.Type() == event.Deleted {
+		return len(v.Value(line.FieldChangesOmitted)) > 0, nil
 	}
 	if v.Incomplete() {
 		return true, nil
@@ -369,13 +369,13 @@ func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, 
 	if *ops, err = changes.Append((*ops)[:0], previous.Object, v.Object); err != nil {
 		return false, fmt.Errorf("compare line %d with line %d: %w", v.Seq, previous.Seq, err)
 	}
-	v.Set(line.Changes, *ops)
+	v.Set(line.FieldChanges, *ops)
 	return false, nil
 }
 
 // noise returns which class of noise a version is.
 func (h *history) noise(v *query.Version) rows.Noise {
-	class := rows.NoiseOf(v.Fields, v.Value(line.Changes))
+	class := rows.NoiseOf(v.Fields, v.Value(line.FieldChanges))
 	switch {
 	case class == rows.EventObject && h.Owned:
 		return rows.NoNoise
@@ -391,13 +391,13 @@ func owned(v *query.Version) bool {
 	for owner := range rawjson.Elements(rawjson.At(v.Object, []byte("/metadata/ownerReferences"))) {
 		controlled = controlled || string(rawjson.Pick(owner, "controller")[0]) == "true"
 	}
-	resource := string(v.Text(line.Resource))
+	resource := string(v.Text(line.FieldResource))
 	controlled = controlled || resource == "endpoints" || resource == "endpointslices"
 	if !controlled || v.Type() != event.Modified {
 		return controlled
 	}
 	status := []byte("[")
-	for op := range rawjson.Elements(v.Value(line.Changes)) {
+	for op := range rawjson.Elements(v.Value(line.FieldChanges)) {
 		if path := rawjson.Inside(rawjson.Pick(op, "path")[0]); bytes.HasPrefix(path, []byte("/status")) {
 			status = append(append(status, op...), ',')
 		}
@@ -412,7 +412,7 @@ func owned(v *query.Version) bool {
 // hold takes note of a GAP or a SYNCED without showing it.
 func (h *history) hold(v *query.Version) error {
 	h.remarks.Gap(v.Fields)
-	stream := string(v.Text(line.Stream))
+	stream := string(v.Text(line.FieldStream))
 	if v.Type() != event.Gap {
 		delete(h.gaps, stream)
 		return nil
@@ -427,7 +427,7 @@ func (h *history) hold(v *query.Version) error {
 
 // mark shows a GAP and the SYNCED that ends it, unless nothing had changed.
 func (h *history) mark(v *query.Version) error {
-	stream := string(v.Text(line.Stream))
+	stream := string(v.Text(line.FieldStream))
 	if v.Type() == event.Gap {
 		if err := h.hold(v); err != nil || h.Format == "yaml" {
 			return err
@@ -500,7 +500,7 @@ func (h *history) another(v *query.Version) error {
 	if !h.One || !h.Related && !h.among || h.Format != "text" {
 		return nil
 	}
-	name, uid := strings.Join([]string{string(v.Text(line.Resource)), string(v.Text(line.Namespace)), string(v.Text(line.Name))}, "/"), string(v.Text(line.UID))
+	name, uid := strings.Join([]string{string(v.Text(line.FieldResource)), string(v.Text(line.FieldNamespace)), string(v.Text(line.FieldName))}, "/"), string(v.Text(line.FieldUID))
 	before, there := h.uids[name]
 	if h.uids[name] = uid; !there || before == uid {
 		return nil
@@ -536,7 +536,7 @@ func (h *history) object(v *query.Version) error {
 	if h.Style.Width != nil { // to a terminal, and no longer what it means
 		text = terminal.AppendLines(nil, text)
 	}
-	_, err := fmt.Fprintf(terminal.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), terminal.Line(string(v.Text(line.Type))), text)
+	_, err := fmt.Fprintf(terminal.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), terminal.Line(string(v.Text(line.FieldType))), text)
 	return err
 }
 
@@ -574,11 +574,11 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 
 // side is an object of a line as one side of a difference.
 func side(l *line.Fields) yamltext.Side {
-	name := string(l.Text(line.Name))
-	if namespace := l.Text(line.Namespace); len(namespace) > 0 {
+	name := string(l.Text(line.FieldName))
+	if namespace := l.Text(line.FieldNamespace); len(namespace) > 0 {
 		name = string(namespace) + "/" + name
 	}
-	s := yamltext.Side{Title: fmt.Sprintf("%s %s  %s  seq %d", l.Text(line.Kind), name, local(l.Time), l.Seq)}
+	s := yamltext.Side{Title: fmt.Sprintf("%s %s  %s  seq %d", l.Text(line.FieldKind), name, local(l.Time), l.Seq)}
 	if len(l.Object) == 0 {
 		return s
 	}

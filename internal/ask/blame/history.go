@@ -70,12 +70,12 @@ func (w *Write) point() Point { return Point{w.Seq, w.When()} }
 // newWrite returns the write of a line's version, if it is just one.
 func newWrite(l *line.Fields) *Write {
 	w := &Write{Seq: l.Seq, Time: l.Time, Origin: Watch}
-	if w.Written.UnmarshalText(l.Text(line.WrittenAt)) != nil {
+	if w.Written.UnmarshalText(l.Text(line.FieldWrittenAt)) != nil {
 		w.Written = time.Time{}
 	}
 	_, w.late = l.Late()
 	if l.Type() != event.Deleted { // lines of earlier versions name the last writer there
-		w.Manager, w.Subresource = text(l.Text(line.Manager)), text(l.Text(line.Subresource))
+		w.Manager, w.Subresource = text(l.Text(line.FieldManager)), text(l.Text(line.FieldSubresource))
 	}
 	return w
 }
@@ -123,15 +123,15 @@ func (h *History) Add(l *line.Fields) error {
 		h.open(l)
 		return nil
 	case event.Synced:
-		delete(h.gaps, string(l.Text(line.Stream)))
+		delete(h.gaps, string(l.Text(line.FieldStream)))
 		return nil
 	case event.Deleted:
 		// An object that leaves a selection is sent as it was while selected.
-		if h.deleted = newWrite(l).point(); hasSelector(l) || string(l.Value(line.FinalStateKnown)) == "false" {
+		if h.deleted = newWrite(l).point(); hasSelector(l) || string(l.Value(line.FieldFinalStateKnown)) == "false" {
 			return nil
 		}
 	}
-	version := text(l.Text(line.ResourceVersion))
+	version := text(l.Text(line.FieldResourceVersion))
 	before, known := event.VersionNumber([]byte(h.version))
 	if is, ok := event.VersionNumber([]byte(version)); origin != event.FromRelist && known && ok && is <= before {
 		return nil
@@ -149,7 +149,7 @@ func (h *History) Add(l *line.Fields) error {
 			return fmt.Errorf("read object of line %d: %w", l.Seq, err)
 		}
 	}
-	operations := l.Value(line.Changes)
+	operations := l.Value(line.FieldChanges)
 	if typ == event.Modified && origin == event.FromWatch && w != exact {
 		h.mark(operations, exact, true)
 	} else {
@@ -163,8 +163,8 @@ func (h *History) Add(l *line.Fields) error {
 	}
 	h.object, h.next, h.partial = object, h.object[:0], isPartial(object)
 	h.last, h.missed, h.version = exact, Point{}, version
-	h.kind, h.apiVersion = text(l.Text(line.Kind)), text(l.Text(line.Version))
-	if group := text(l.Text(line.Group)); group != "" {
+	h.kind, h.apiVersion = text(l.Text(line.FieldKind)), text(l.Text(line.FieldVersion))
+	if group := text(l.Text(line.FieldGroup)); group != "" {
 		h.apiVersion = group + "/" + h.apiVersion
 	}
 	return nil
@@ -186,9 +186,9 @@ func (h *History) miss(l *line.Fields, w *Write) {
 
 // open notes a GAP. One within another has no fromTime.
 func (h *History) open(l *line.Fields) {
-	stream := string(l.Text(line.Stream))
+	stream := string(l.Text(line.FieldStream))
 	var from time.Time
-	if from.UnmarshalText(l.Text(line.FromTime)) != nil {
+	if from.UnmarshalText(l.Text(line.FieldFromTime)) != nil {
 		from = h.gaps[stream]
 	}
 	if h.gaps == nil {
@@ -216,7 +216,7 @@ func (h *History) whole(l *line.Fields) ([]byte, error) {
 // attribute returns the write that a version's changes are from: exact, that of the version itself, unless it may have been
 // another.
 func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
-	relist, confirmed := l.Origin() == event.FromRelist, h.gaps[string(l.Text(line.Stream))]
+	relist, confirmed := l.Origin() == event.FromRelist, h.gaps[string(l.Text(line.FieldStream))]
 	// A first list that was begun more than once, or that could not be completed, has MODIFIED lines too.
 	between := l.Type() == event.Added || l.Snapshot()
 	w := *exact

@@ -187,7 +187,7 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 	p.appendDate(local)
 	p.appendTime(l, local)
 	p.appendCluster()
-	p.appendType(l.Text(line.Type))
+	p.appendType(l.Text(line.FieldType))
 	left := p.full - p.head()
 	for i := range p.columns {
 		c, start := &p.columns[i], len(p.out)

@@ -54,7 +54,7 @@ func (p *Printer) Withdraw(stream []byte) bool {
 
 // waiting returns the index of the GAP line of a stream that waits; -1 for none.
 func (p *Printer) waiting(stream []byte) int {
-	return slices.IndexFunc(p.held, func(h held) bool { return h.open && bytes.Equal(h.Line.Text(line.Stream), stream) })
+	return slices.IndexFunc(p.held, func(h held) bool { return h.open && bytes.Equal(h.Line.Text(line.FieldStream), stream) })
 }
 
 func (p *Printer) drop(i int) {
@@ -70,7 +70,7 @@ func (p *Printer) enqueue(l *line.Fields, wait bool) {
 		p.show(&next)
 		return
 	}
-	if i := p.waiting(l.Text(line.Stream)); i >= 0 {
+	if i := p.waiting(l.Text(line.FieldStream)); i >= 0 {
 		if l.Type() == event.Synced && unchanged(l) != nil && !p.style.JSON {
 			next.Line, next.Closed = p.held[i].Line, l
 			p.drop(i)
@@ -87,7 +87,7 @@ func (p *Printer) enqueue(l *line.Fields, wait bool) {
 	if own.Parse(bytes.Clone(l.Raw)) != nil {
 		return // it did before
 	}
-	own.Set(line.Changes, bytes.Clone(l.Value(line.Changes))) // which may be of another place
+	own.Set(line.FieldChanges, bytes.Clone(l.Value(line.FieldChanges))) // which may be of another place
 	if next.Line == l {
 		next.Line = own
 	} else {

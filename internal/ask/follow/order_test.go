@@ -99,7 +99,7 @@ func TestOrderOfFiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, string(v.Text(line.Name)))
+				got = append(got, string(v.Text(line.FieldName)))
 			}
 			j.Close()
 			if got := strings.Join(got, " "); got != tt.want {

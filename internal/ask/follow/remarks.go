@@ -120,13 +120,13 @@ func (r *Remarks) Gap(l *line.Fields) {
 	if r == nil {
 		return
 	}
-	stream := string(l.Text(line.Stream))
+	stream := string(l.Text(line.FieldStream))
 	if l.Type() != event.Gap {
 		delete(r.gaps, stream)
 		return
 	}
 	var from time.Time
-	_ = from.UnmarshalText(l.Text(line.FromTime)) // zero where it is not known
+	_ = from.UnmarshalText(l.Text(line.FieldFromTime)) // zero where it is not known
 	r.gaps[stream] = from
 }
 
@@ -140,7 +140,7 @@ func (r *Remarks) After(ctx context.Context, l *line.Fields) (err error) {
 	if did == "" {
 		return nil
 	}
-	from, inGap := r.gaps[string(l.Text(line.Stream))]
+	from, inGap := r.gaps[string(l.Text(line.FieldStream))]
 	switch {
 	case !inGap:
 		from, err = r.j.NotBefore(ctx, l)

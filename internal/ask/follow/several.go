@@ -205,8 +205,8 @@ func (s *several) read(of *source, raw []byte) error {
 	if err := of.line.Parse(raw); err != nil {
 		return err
 	}
-	s.order.Has(of.number, string(of.line.Text(line.Stream)))
-	switch uid := string(of.line.Text(line.ClusterUID)); {
+	s.order.Has(of.number, string(of.line.Text(line.FieldStream)))
+	switch uid := string(of.line.Text(line.FieldClusterUID)); {
 	case uid == "" || uid == s.cluster:
 	case s.cluster == "":
 		s.cluster = uid
@@ -252,8 +252,8 @@ func (s *several) take(raw []byte) error {
 
 // repeats reports whether a line came before, and remembers it.
 func (s *several) repeats(l *line.Fields) bool {
-	stream := string(l.Text(line.Stream)) + " "
-	anew := event.GapReason(l.Text(line.Reason)).BeginsAnew()
+	stream := string(l.Text(line.FieldStream)) + " "
+	anew := event.GapReason(l.Text(line.FieldReason)).BeginsAnew()
 	// What has these versions after it is something else.
 	if anew || s.anew[stream] && l.Type() == event.Synced {
 		maps.DeleteFunc(s.events, func(e string, _ int) bool { return strings.HasPrefix(e, stream) })

@@ -18,12 +18,12 @@ import (
 
 // appendResource appends the resource as kubectl names it.
 func appendResource(dst []byte, l *line.Fields, _ *Same) []byte {
-	resource := l.Text(line.Resource)
+	resource := l.Text(line.FieldResource)
 	if len(resource) == 0 {
-		resource, _, _ = bytes.Cut(l.Text(line.Stream), []byte("?"))
+		resource, _, _ = bytes.Cut(l.Text(line.FieldStream), []byte("?"))
 	}
 	dst = terminal.AppendText(dst, resource)
-	if group := l.Text(line.Group); len(group) > 0 {
+	if group := l.Text(line.FieldGroup); len(group) > 0 {
 		dst = terminal.AppendText(append(dst, '.'), group)
 	}
 	return dst
@@ -33,8 +33,8 @@ func appendResource(dst []byte, l *line.Fields, _ *Same) []byte {
 // Kubernetes' own keeps its group.
 func appendKind(dst []byte, l *line.Fields, same *Same) []byte {
 	const long = 9 // columns of a name that is shortened
-	resource := l.Text(line.Resource)
-	switch own := builtin.HasGroup(string(l.Text(line.Group))); {
+	resource := l.Text(line.FieldResource)
+	switch own := builtin.HasGroup(string(l.Text(line.FieldGroup))); {
 	case len(resource) == 0 || !own && query.IsBuiltin(resource):
 		return appendResource(dst, l, same)
 	case own && len(resource) >= long:
@@ -64,10 +64,10 @@ func appendObject(dst []byte, l *line.Fields, same *Same) []byte {
 	if l.AboutStream() {
 		return appendScope(dst, l.Scope())
 	}
-	if namespace := l.Text(line.Namespace); len(namespace) > 0 && string(namespace) != same.Namespace {
+	if namespace := l.Text(line.FieldNamespace); len(namespace) > 0 && string(namespace) != same.Namespace {
 		dst = append(terminal.AppendText(dst, namespace), '/')
 	}
-	return terminal.AppendText(dst, l.Text(line.Name))
+	return terminal.AppendText(dst, l.Text(line.FieldName))
 }
 
 // appendScope appends namespace=web&labelSelector=app%3Dweb as people write it.
@@ -105,13 +105,13 @@ func who(l *line.Fields) (manager, subresource []byte) {
 	if l.Type() == event.Deleted {
 		return nil, nil
 	}
-	if event := l.Value(line.Event); len(event) > 0 {
+	if event := l.Value(line.FieldEvent); len(event) > 0 {
 		if reporter := rawjson.Inside(rawjson.Pick(event, "reporter")[0]); len(reporter) > 0 {
 			return reporter, nil
 		}
-		return l.Text(line.Manager), nil
+		return l.Text(line.FieldManager), nil
 	}
-	return l.Text(line.Manager), l.Text(line.Subresource)
+	return l.Text(line.FieldManager), l.Text(line.FieldSubresource)
 }
 
 // appendRemoved appends which lines are not in the journal any more, and why.
@@ -128,7 +128,7 @@ func appendRemoved(dst []byte, l *line.Fields) []byte {
 	default:
 		dst = fmt.Appendf(dst, "lines %d to %d are gone", is.From, is.To)
 	}
-	if reason := l.Text(line.Reason); len(reason) > 0 {
+	if reason := l.Text(line.FieldReason); len(reason) > 0 {
 		dst = terminal.AppendText(append(dst, ", "...), reason)
 	}
 	return dst
@@ -140,7 +140,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) [
 	case event.Gap:
 		return appendGap(dst, l, nil)
 	case event.Synced:
-		return appendCount(dst, l.Value(line.Count))
+		return appendCount(dst, l.Value(line.FieldCount))
 	case event.Removed:
 		return appendRemoved(dst, l)
 	case event.Sealed:
@@ -157,21 +157,21 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) [
 	}
 	origin := l.Origin()
 	found := origin == event.FromSnapshot || origin == event.FromRelist
-	if found && len(l.Value(line.Changes)) == 0 {
+	if found && len(l.Value(line.FieldChanges)) == 0 {
 		dst = append(dst, origin...)
 		found = false
 	}
-	if string(l.Value(line.FinalStateKnown)) == "false" {
+	if string(l.Value(line.FieldFinalStateKnown)) == "false" {
 		part()
 		dst = append(dst, "final state not known"...)
 	}
-	reported, generation := l.Value(line.Event), l.Value(line.Generation)
+	reported, generation := l.Value(line.FieldEvent), l.Value(line.FieldGeneration)
 	if len(reported) > 0 {
 		part()
-		dst = appendEvent(dst, reported, l.Text(line.Namespace))
+		dst = appendEvent(dst, reported, l.Text(line.FieldNamespace))
 	}
-	if *changed = (*changed)[:0]; len(l.Value(line.Changes)) > 0 {
-		*changed = rows.AppendOperations(*changed, l.Value(line.Changes))
+	if *changed = (*changed)[:0]; len(l.Value(line.FieldChanges)) > 0 {
+		*changed = rows.AppendOperations(*changed, l.Value(line.FieldChanges))
 	}
 	switch {
 	case len(*changed) > 0:
@@ -188,10 +188,10 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) [
 	if l.Incomplete() {
 		part()
 		dst = append(dst, "truncated"...)
-		if omitted := l.Value(line.ChangesOmitted); len(omitted) > 0 {
+		if omitted := l.Value(line.FieldChangesOmitted); len(omitted) > 0 {
 			dst = append(terminal.AppendRaw(append(dst, ", +"...), omitted), " changes left out"...)
 		}
-		if reason := l.Text(line.TruncatedReason); len(reason) > 0 {
+		if reason := l.Text(line.FieldTruncatedReason); len(reason) > 0 {
 			dst = terminal.AppendText(append(dst, ' '), reason)
 		}
 	}
@@ -206,7 +206,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) [
 // there was no difference, nil where there was one or that is not known yet.
 func appendGap(dst []byte, l *line.Fields, unchanged []byte) []byte {
 	var from time.Time
-	lasted := from.UnmarshalText(l.Text(line.FromTime)) == nil && !from.After(l.Time)
+	lasted := from.UnmarshalText(l.Text(line.FieldFromTime)) == nil && !from.After(l.Time)
 	if lasted {
 		dst = append(dst, l.Time.Sub(from).Round(time.Second).String()...)
 	}
@@ -219,8 +219,8 @@ func appendGap(dst []byte, l *line.Fields, unchanged []byte) []byte {
 	if lasted || unchanged != nil {
 		dst = append(dst, ": "...)
 	}
-	dst = terminal.AppendText(dst, l.Text(line.Reason))
-	start, end := l.Text(line.FromResourceVersion), l.Text(line.ResourceVersion)
+	dst = terminal.AppendText(dst, l.Text(line.FieldReason))
+	start, end := l.Text(line.FieldFromResourceVersion), l.Text(line.FieldResourceVersion)
 	if len(start) == 0 && len(end) == 0 {
 		return dst
 	}
@@ -236,7 +236,7 @@ func Unchanged(l *line.Fields) bool { return unchanged(l) != nil }
 
 // unchanged returns how many objects a SYNCED has without a line if it has none with one, else nil.
 func unchanged(l *line.Fields) []byte {
-	v := rawjson.Pick(l.Value(line.Count), "added", "modified", "deleted", "unchanged")
+	v := rawjson.Pick(l.Value(line.FieldCount), "added", "modified", "deleted", "unchanged")
 	for _, n := range v[:3] {
 		if n != nil && string(n) != "0" {
 			return nil

@@ -120,7 +120,7 @@ func (h *head) step() error {
 }
 
 func positionOf(l *line.Fields) position {
-	term, _ := strconv.ParseUint(string(l.Value(line.Term)), 10, 64) // 0 without leader election
+	term, _ := strconv.ParseUint(string(l.Value(line.FieldTerm)), 10, 64) // 0 without leader election
 	return position{term, l.Seq}
 }
 
@@ -218,7 +218,7 @@ func (m *merger) end() error {
 func (s *stream) due(before *line.Fields) *block {
 	for _, b := range s.moved {
 		if !b.taken && (before == nil || b.to.compare(positionOf(before)) <= 0 &&
-			(before.Origin() != event.FromWatch || event.Later(string(before.Text(line.ResourceVersion)), b.version))) {
+			(before.Origin() != event.FromWatch || event.Later(string(before.Text(line.FieldResourceVersion)), b.version))) {
 			b.taken = true
 			return b
 		}
@@ -248,15 +248,15 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		s.turn++
 	}
 	s.term = f.term
-	reason := event.GapReason(l.Text(line.Reason))
+	reason := event.GapReason(l.Text(line.FieldReason))
 	e := edit{line: l}
 	switch {
 	case f.typ == event.Gap:
-		from := string(l.Text(line.FromResourceVersion))
+		from := string(l.Text(line.FieldFromResourceVersion))
 		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) && reason != event.JournalTruncated {
-			e.text(line.FromResourceVersion, s.highest)
+			e.text(line.FieldFromResourceVersion, s.highest)
 			if moved && event.Later(s.highest, f.version) { // within its list
-				e.text(line.ResourceVersion, s.highest)
+				e.text(line.FieldResourceVersion, s.highest)
 			}
 		}
 		if s.gap != nil && s.gap.turn == s.turn && from != "" && !event.Later(s.gap.from, from) {
@@ -291,7 +291,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		}
 	}
 	// A DELETED that a comparison has found is at a version that was told before, perhaps of another server.
-	found := f.typ == event.Deleted && string(l.Value(line.FinalStateKnown)) == "false"
+	found := f.typ == event.Deleted && string(l.Value(line.FieldFinalStateKnown)) == "false"
 	if !found && (s.highest == "" || event.Later(f.version, s.highest)) {
 		s.highest = f.version
 	}
@@ -318,13 +318,13 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			s.gap.count.adjust(f.typ, -1)
 			f.typ = event.Modified
 			s.gap.count.adjust(f.typ, 1)
-			e.text(line.Type, string(f.typ))
+			e.text(line.FieldType, string(f.typ))
 		case f.typ == event.Modified && last == nil && s.absent[uid]:
 			s.gap.count.adjust(f.typ, -1)
 			f.typ = event.Added
 			s.gap.count.adjust(f.typ, 1)
-			e.text(line.Type, string(f.typ))
-			e.drop(line.Changes)
+			e.text(line.FieldType, string(f.typ))
+			e.drop(line.FieldChanges)
 		}
 		if repeats {
 			s.gap.count.adjust(f.typ, -1)
@@ -362,7 +362,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if f.typ == event.Deleted {
 		version = max(version, number(s.highest)) // a server may give it the object's last one
 	}
-	if e.is[line.ID] == nil && s.mayRepeat(f.position, version) {
+	if e.is[line.FieldID] == nil && s.mayRepeat(f.position, version) {
 		if s.events == nil {
 			s.events = make(map[string]time.Time)
 		}
@@ -398,7 +398,7 @@ func (s *stream) isAbsent(uid string) {
 
 // uidOf returns the uid of a line's object, or what distinguishes an object without one.
 func uidOf(l *line.Fields) string {
-	if uid := l.Text(line.UID); len(uid) > 0 {
+	if uid := l.Text(line.FieldUID); len(uid) > 0 {
 		return string(uid)
 	}
 	return "/" + nameOf(l)
@@ -407,16 +407,16 @@ func uidOf(l *line.Fields) string {
 // EventOf returns what is the same for lines of one event in the journals of replicas: the id without the part that
 // depends on which other entries a replica has, and that is the same for all events of a stream.
 func EventOf(l *line.Fields) string {
-	return uidOf(l) + "/" + string(l.Text(line.ResourceVersion)) + "/" + string(l.Text(line.Type))
+	return uidOf(l) + "/" + string(l.Text(line.FieldResourceVersion)) + "/" + string(l.Text(line.FieldType))
 }
 
 func nameOf(l *line.Fields) string {
-	return string(l.Text(line.Namespace)) + "/" + string(l.Text(line.Name))
+	return string(l.Text(line.FieldNamespace)) + "/" + string(l.Text(line.FieldName))
 }
 
 // unseen adds what a list that is at its end, as its SYNCED says, has not shown.
 func (m *merger) unseen(s *stream, synced *line.Fields) error {
-	from, to := s.gap.from, string(synced.Text(line.ResourceVersion))
+	from, to := s.gap.from, string(synced.Text(line.FieldResourceVersion))
 	var gone []string
 	for uid, last := range s.live {
 		if last.turn < s.gap.turn && (from == "" || event.Later(last.version, from) && (last.undone || !event.Later(last.version, to))) {
@@ -439,14 +439,14 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 		return err
 	}
 	e := edit{line: last}
-	e.set(line.Term, by.Value(line.Term))
-	e.set(line.Time, by.Value(line.Time))
-	e.text(line.Type, string(event.Deleted))
-	e.text(line.Origin, string(event.FromRelist))
-	id := string(last.Text(line.ID))
-	e.text(line.ID, id[:strings.LastIndexByte(id, '/')+1]+string(event.Deleted)) // ids at one version differ in the type alone
-	e.set(line.FinalStateKnown, []byte("false"))
-	for _, of := range []line.Field{line.Generation, line.Manager, line.Subresource, line.WrittenAt, line.Changes} {
+	e.set(line.FieldTerm, by.Value(line.FieldTerm))
+	e.set(line.FieldTime, by.Value(line.FieldTime))
+	e.text(line.FieldType, string(event.Deleted))
+	e.text(line.FieldOrigin, string(event.FromRelist))
+	id := string(last.Text(line.FieldID))
+	e.text(line.FieldID, id[:strings.LastIndexByte(id, '/')+1]+string(event.Deleted)) // ids at one version differ in the type alone
+	e.set(line.FieldFinalStateKnown, []byte("false"))
+	for _, of := range []line.Field{line.FieldGeneration, line.FieldManager, line.FieldSubresource, line.FieldWrittenAt, line.FieldChanges} {
 		e.drop(of)
 	}
 	s.gap.count.adjust(event.Deleted, 1)
@@ -472,12 +472,12 @@ func (c *count) addTo(e *edit) error {
 		return nil
 	}
 	var is count
-	if err := json.Unmarshal(e.line.Value(line.Count), &is); err != nil {
+	if err := json.Unmarshal(e.line.Value(line.FieldCount), &is); err != nil {
 		return fmt.Errorf("read its count: %w", err)
 	}
 	is.Added, is.Modified, is.Deleted = is.Added+c.Added, is.Modified+c.Modified, is.Deleted+c.Deleted
 	text, err := json.Marshal(is)
-	e.set(line.Count, text)
+	e.set(line.FieldCount, text)
 	return err
 }
 
@@ -510,9 +510,9 @@ func (e *edit) bytes(seq uint64) []byte {
 	raw, head := e.line.Raw, []byte(`{"seq":`)
 	if e.is == nil && len(raw) > len(head) && string(raw[:len(head)]) == string(head) {
 		dst := strconv.AppendUint(append(make([]byte, 0, len(raw)+8), head...), seq, 10)
-		return append(dst, raw[len(head)+len(e.line.Value(line.Seq)):]...)
+		return append(dst, raw[len(head)+len(e.line.Value(line.FieldSeq)):]...)
 	}
-	e.set(line.Seq, strconv.AppendUint(nil, seq, 10))
+	e.set(line.FieldSeq, strconv.AppendUint(nil, seq, 10))
 	dst, next := []byte{'{'}, line.Field(0)
 	member := func(key, value []byte) {
 		if dst[len(dst)-1] != '{' {

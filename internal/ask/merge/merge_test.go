@@ -546,10 +546,10 @@ func TestListsOfSeveralTurns(t *testing.T) {
 				if err := l.Parse([]byte(text)); err != nil {
 					t.Fatal(err)
 				}
-				if what := string(l.Text(line.Type)); l.AboutStream() {
+				if what := string(l.Text(line.FieldType)); l.AboutStream() {
 					got = append(got, what)
 				} else {
-					got = append(got, string(l.Text(line.ResourceVersion)))
+					got = append(got, string(l.Text(line.FieldResourceVersion)))
 				}
 			}
 			if got := strings.Join(got, " "); got != tt.want {

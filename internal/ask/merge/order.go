@@ -85,6 +85,6 @@ func inTime(a, b *line.Fields) int {
 	if c := a.Time.Compare(b.Time); c != 0 {
 		return c
 	}
-	version := func(l *line.Fields) uint64 { return number(string(l.Text(line.ResourceVersion))) }
-	return cmp.Or(cmp.Compare(version(a), version(b)), bytes.Compare(a.Text(line.Stream), b.Text(line.Stream)))
+	version := func(l *line.Fields) uint64 { return number(string(l.Text(line.FieldResourceVersion))) }
+	return cmp.Or(cmp.Compare(version(a), version(b)), bytes.Compare(a.Text(line.FieldStream), b.Text(line.FieldStream)))
 }

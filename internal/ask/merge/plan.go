@@ -93,7 +93,7 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			if err != nil {
 				return nil, err
 			}
-			if uid := string(l.Text(line.ClusterUID)); uid != "" && cluster == "" {
+			if uid := string(l.Text(line.FieldClusterUID)); uid != "" && cluster == "" {
 				cluster = uid
 			} else if uid != "" && uid != cluster {
 				return nil, fmt.Errorf("%s and %s are journals of different clusters; query one at a time", sources[0].Name, source.Name)
@@ -174,9 +174,9 @@ func (p *Plan) Early() (early []int) {
 }
 
 func (p *Plan) stream(l *line.Fields) *stream {
-	s := p.streams[string(l.Text(line.Stream))]
+	s := p.streams[string(l.Text(line.FieldStream))]
 	if s == nil {
-		s = &stream{name: string(l.Text(line.Stream)), by: make(map[uint64]int), listed: make(map[string]bool)}
+		s = &stream{name: string(l.Text(line.FieldStream)), by: make(map[uint64]int), listed: make(map[string]bool)}
 		p.streams[s.name] = s
 	}
 	return s
@@ -185,8 +185,8 @@ func (p *Plan) stream(l *line.Fields) *stream {
 func factOf(l *line.Fields) fact {
 	return fact{
 		position: positionOf(l),
-		typ:      l.Type(), origin: l.Origin(), version: string(l.Text(line.ResourceVersion)),
-		from: string(l.Text(line.FromResourceVersion)), anew: event.GapReason(l.Text(line.Reason)).BeginsAnew(),
+		typ:      l.Type(), origin: l.Origin(), version: string(l.Text(line.FieldResourceVersion)),
+		from: string(l.Text(line.FieldFromResourceVersion)), anew: event.GapReason(l.Text(line.FieldReason)).BeginsAnew(),
 	}
 }
 

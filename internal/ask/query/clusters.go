@@ -166,7 +166,7 @@ func clusterOf(ctx context.Context, path string) (c Cluster, there bool, err err
 	}
 	last, err := again(j, func() (*line.Fields, error) { return j.lastLine(ctx) })
 	if err == nil && last != nil {
-		c.label, c.last = text(last.Text(line.Cluster)), last.Time
+		c.label, c.last = text(last.Text(line.FieldCluster)), last.Time
 	}
 	return c, true, err
 }
@@ -192,7 +192,7 @@ func (j *Journal) clusterUID(ctx context.Context) (uid string, err error) {
 				if err != nil {
 					return "", err
 				}
-				if uid := text(f.Text(line.ClusterUID)); uid != "" {
+				if uid := text(f.Text(line.FieldClusterUID)); uid != "" {
 					return uid, nil
 				}
 			}
@@ -203,7 +203,7 @@ func (j *Journal) clusterUID(ctx context.Context) (uid string, err error) {
 			continue
 		}
 		_, err := j.all(ctx, i, 0, func(l *line.Fields, _ uint64) bool {
-			uid = text(l.Text(line.ClusterUID))
+			uid = text(l.Text(line.FieldClusterUID))
 			return uid == ""
 		})
 		if errors.Is(err, errStopped) {

@@ -104,7 +104,7 @@ func (j *Journal) Between(ctx context.Context, c *Comparison, some []*Change, fn
 		if err != nil {
 			return err
 		}
-		k := key{text(v.Text(line.Group)), text(v.Text(line.Resource)), text(v.Text(line.Namespace)), text(v.Text(line.Name)), text(v.Text(line.UID))}
+		k := key{text(v.Text(line.FieldGroup)), text(v.Text(line.FieldResource)), text(v.Text(line.FieldNamespace)), text(v.Text(line.FieldName)), text(v.Text(line.FieldUID))}
 		i, wanted := of[k]
 		if !wanted || v.AboutStream() || v.Seq <= some[i].Before.Last.Seq || v.Seq > some[i].After.Last.Seq {
 			continue

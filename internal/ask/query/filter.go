@@ -56,7 +56,7 @@ func (m *Matcher) Match(l *line.Fields) bool {
 	}
 	f := m.Filter
 	return !f.Since.After(l.Seq, made) && (f.Until.IsZero() || !f.Until.Before(l.Seq, made)) &&
-		f.hasType(l.Text(line.Type)) && m.Selects(l)
+		f.hasType(l.Text(line.FieldType)) && m.Selects(l)
 }
 
 // Selects reports whether the selection has a line, whatever its type and time.
@@ -69,21 +69,21 @@ func (m *Matcher) Selects(l *line.Fields) bool {
 	if l.AboutStream() || !p.objects {
 		return p.marks
 	}
-	namespace := text(l.Text(line.Namespace))
+	namespace := text(l.Text(line.FieldNamespace))
 	return (len(s.Namespaces) == 0 || p.bare && namespace == "" || slices.Contains(s.Namespaces, namespace)) &&
-		(p.names == nil || slices.Contains(p.names, text(l.Text(line.Name)))) &&
-		(len(s.UIDs) == 0 || s.UIDs[text(l.Text(line.UID))])
+		(p.names == nil || slices.Contains(p.names, text(l.Text(line.FieldName)))) &&
+		(len(s.UIDs) == 0 || s.UIDs[text(l.Text(line.FieldUID))])
 }
 
 // picked returns what is selected of a line's stream.
 func (m *Matcher) picked(l *line.Fields) picked {
-	m.key = append(append(append(m.key[:0], l.Text(line.Stream)...), ' '), l.Text(line.Version)...)
+	m.key = append(append(append(m.key[:0], l.Text(line.FieldStream)...), ' '), l.Text(line.FieldVersion)...)
 	if p, known := m.streams[string(m.key)]; known {
 		return p
 	}
 	stream := index.Stream{
-		Name: text(l.Text(line.Stream)), Group: text(l.Text(line.Group)), Version: text(l.Text(line.Version)),
-		Resource: text(l.Text(line.Resource)), Kind: text(l.Text(line.Kind)),
+		Name: text(l.Text(line.FieldStream)), Group: text(l.Text(line.FieldGroup)), Version: text(l.Text(line.FieldVersion)),
+		Resource: text(l.Text(line.FieldResource)), Kind: text(l.Text(line.FieldKind)),
 	}
 	var p picked
 	p.pick, p.objects = m.Filter.pick(&stream)

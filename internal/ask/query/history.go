@@ -35,8 +35,8 @@ func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespace := text(v.Text(line.Namespace))
-	_, removed, err := v.journal.removedSince(ctx, text(v.Text(line.Stream)), &namespace, at.Seq, v.Seq)
+	namespace := text(v.Text(line.FieldNamespace))
+	_, removed, err := v.journal.removedSince(ctx, text(v.Text(line.FieldStream)), &namespace, at.Seq, v.Seq)
 	switch {
 	case err != nil:
 		return nil, err
@@ -51,7 +51,7 @@ func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
 			since = append(since, s.x)
 		}
 	}
-	begun, err := index.Begun(since, text(v.Text(line.Stream)), func(*index.Line) bool { return true })
+	begun, err := index.Begun(since, text(v.Text(line.FieldStream)), func(*index.Line) bool { return true })
 	if err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
@@ -65,7 +65,7 @@ func (v *Version) previous(ctx context.Context) (index.Place, error) {
 	if v.before >= 0 {
 		return v.journal.segments[v.segment].place(v.before)
 	}
-	return v.journal.before(ctx, v.segment, text(v.Text(line.Stream)), text(v.Text(line.Namespace)), text(v.Text(line.Name)), text(v.Text(line.UID)))
+	return v.journal.before(ctx, v.segment, text(v.Text(line.FieldStream)), text(v.Text(line.FieldNamespace)), text(v.Text(line.FieldName)), text(v.Text(line.FieldUID)))
 }
 
 // before returns the last line about an object of a stream before a segment; none where that is its deletion.
@@ -389,7 +389,7 @@ func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int
 			return err
 		}
 		var from time.Time
-		_ = from.UnmarshalText(gap.Text(line.FromTime)) // zero where it is not known
+		_ = from.UnmarshalText(gap.Text(line.FieldFromTime)) // zero where it is not known
 		e.gaps[seq] = from
 	}
 	item.EndedAfter = e.gaps[seq]

@@ -316,7 +316,7 @@ func checkState(t *testing.T, j *Journal, all []written, s selects, m Moment, li
 	}
 	err = j.Read(t.Context(), st.Items, func(i int, l *line.Fields) error {
 		item := st.Items[i]
-		if l.Seq != item.Last.Seq || string(l.Raw) != all[l.Seq-1].text || string(l.Text(line.Name)) != item.Name || string(l.Text(line.Namespace)) != item.Namespace {
+		if l.Seq != item.Last.Seq || string(l.Raw) != all[l.Seq-1].text || string(l.Text(line.FieldName)) != item.Name || string(l.Text(line.FieldNamespace)) != item.Namespace {
 			t.Errorf("%s: item %+v is read as %s", what, item, l.Raw)
 		}
 		return nil

@@ -179,7 +179,7 @@ func backward(ctx context.Context, s *segment, f *Filter, n int) (p part, ok boo
 		}
 		if len(f.Types) > 0 {
 			var l line.Fields
-			if l.Parse(raw.Bytes) == nil && !f.hasType(l.Text(line.Type)) {
+			if l.Parse(raw.Bytes) == nil && !f.hasType(l.Text(line.FieldType)) {
 				continue
 			}
 		}
@@ -262,7 +262,7 @@ func (r *reading) forward(
 			}
 			first = false
 			r.next = max(r.next, l.Next())
-			if r.repeats.has(&l) || !r.f.hasType(l.Text(line.Type)) {
+			if r.repeats.has(&l) || !r.f.hasType(l.Text(line.FieldType)) {
 				continue
 			}
 		}

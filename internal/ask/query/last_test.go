@@ -45,7 +45,7 @@ func TestLast(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(f.Types) == 0 || slices.Contains(f.Types, string(v.Text(line.Type))) {
+				if len(f.Types) == 0 || slices.Contains(f.Types, string(v.Text(line.FieldType))) {
 					want = append(want, v.Seq)
 				}
 			}

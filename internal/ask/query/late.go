@@ -297,7 +297,7 @@ func (j *Journal) notBefore(
 // NotBefore returns the time before which the change of a line was not made that was received late and does not say when it
 // was made; zero where that is no question.
 func (j *Journal) NotBefore(ctx context.Context, l *line.Fields) (time.Time, error) {
-	stream := string(l.Text(line.Stream))
+	stream := string(l.Text(line.FieldStream))
 	if j.lateInterval(stream, l.Time) == nil {
 		return time.Time{}, nil
 	}

@@ -26,7 +26,7 @@ func TestReadMerged(t *testing.T) {
 	}
 	check := func(n int) {
 		l, err := m.Read(ats[n])
-		if err != nil || string(l.Text(line.Name)) != fmt.Sprint("n", n) || len(l.Object) == 0 {
+		if err != nil || string(l.Text(line.FieldName)) != fmt.Sprint("n", n) || len(l.Object) == 0 {
 			t.Fatalf("line %d: %v, %v", n, l, err)
 		}
 	}
@@ -73,7 +73,7 @@ func TestReadManyMerged(t *testing.T) {
 	}
 	for range 2 {
 		for n, at := range ats {
-			if l, err := m.Read(at); err != nil || string(l.Text(line.Name)) != fmt.Sprint("n", n) {
+			if l, err := m.Read(at); err != nil || string(l.Text(line.FieldName)) != fmt.Sprint("n", n) {
 				t.Fatalf("line %d: %v, %v", n, l, err)
 			}
 			if len(m.open) > maxOpenMerged {

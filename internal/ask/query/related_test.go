@@ -89,7 +89,7 @@ func TestRelatedToClusterScoped(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !v.AboutStream() {
-					got[string(v.Text(line.UID))] = string(v.Text(line.Name))
+					got[string(v.Text(line.FieldUID))] = string(v.Text(line.FieldName))
 				}
 			}
 			if asked == "csinodes/a" {
@@ -150,7 +150,7 @@ func TestRelatedToDefinition(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !v.AboutStream() {
-				names = append(names, string(v.Text(line.Name)))
+				names = append(names, string(v.Text(line.FieldName)))
 			}
 		}
 		slices.Sort(names)

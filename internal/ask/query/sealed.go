@@ -42,7 +42,7 @@ func (a *seals) collect(j *Journal, s *segment, x *index.Index, fn func(string))
 		if err != nil {
 			return err
 		}
-		if gone, ok := f.Removed(); ok && f.Is(line.Stream, line.Journal) {
+		if gone, ok := f.Removed(); ok && f.Is(line.FieldStream, line.Journal) {
 			a.removed = append(a.removed, gone)
 		} else if l.Type == index.Sealed {
 			is, ok := f.Sealed()

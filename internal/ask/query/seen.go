@@ -34,11 +34,11 @@ func NewSeen(s *Selection) *Seen {
 // Add adds a line: one of each object, up to a bound for those that are not asked for by name. It reports whether a
 // name means something else from now on, since the line is about a CustomResourceDefinition that gives it.
 func (n *Seen) Add(l *line.Fields) (renamed bool, err error) {
-	n.key = append(append(append(n.key[:0], l.Text(line.Stream)...), 0), l.Text(line.Namespace)...)
+	n.key = append(append(append(n.key[:0], l.Text(line.FieldStream)...), 0), l.Text(line.FieldNamespace)...)
 	scope := n.isNew()
-	n.key = append(append(n.key, 0), l.Text(line.Name)...)
-	defines := l.Is(line.Resource, "customresourcedefinitions")
-	if object := n.isNew(); !scope && !object && !defines && !n.named[text(l.Text(line.Name))] {
+	n.key = append(append(n.key, 0), l.Text(line.FieldName)...)
+	defines := l.Is(line.FieldResource, "customresourcedefinitions")
+	if object := n.isNew(); !scope && !object && !defines && !n.named[text(l.Text(line.FieldName))] {
 		return false, nil
 	}
 	if n.b.Add(l, 0, 0); !defines {

@@ -202,11 +202,11 @@ func (j *Journal) termAndVersion(ctx context.Context, at index.Place) (term stri
 	if err != nil {
 		return "", 0, err
 	}
-	version, ok := event.VersionNumber(l.Text(line.ResourceVersion))
+	version, ok := event.VersionNumber(l.Text(line.FieldResourceVersion))
 	if !ok {
-		err = fmt.Errorf("line %d has version %q, which cannot be compared", l.Seq, l.Text(line.ResourceVersion))
+		err = fmt.Errorf("line %d has version %q, which cannot be compared", l.Seq, l.Text(line.FieldResourceVersion))
 	}
-	return string(l.Value(line.Term)), version, err
+	return string(l.Value(line.FieldTerm)), version, err
 }
 
 // epochs reads the GAP and SYNCED lines of a stream.
@@ -233,16 +233,16 @@ func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err e
 				if n := len(all); n > 0 && all[n-1].to == 0 {
 					all = all[:n-1] // begun anew
 				}
-				version, ok := event.VersionNumber(f.Text(line.ResourceVersion))
+				version, ok := event.VersionNumber(f.Text(line.FieldResourceVersion))
 				if !ok {
-					return nil, fmt.Errorf("line %d has version %q, which cannot be compared; ask for a time", l.Seq, f.Text(line.ResourceVersion))
+					return nil, fmt.Errorf("line %d has version %q, which cannot be compared; ask for a time", l.Seq, f.Text(line.FieldResourceVersion))
 				}
 				all = append(all, epoch{from: l.Seq, version: version})
 				continue
 			}
 			if n := len(all); n > 0 && all[n-1].to == 0 {
 				all[n-1].to = l.Seq
-				all[n-1].complete, _ = event.VersionNumber(f.Text(line.FromResourceVersion)) // 0 where it says nothing
+				all[n-1].complete, _ = event.VersionNumber(f.Text(line.FieldFromResourceVersion)) // 0 where it says nothing
 			}
 		}
 	}

@@ -51,10 +51,10 @@ type members = map[string]any
 // Clean returns the object of a line as kubectl apply takes it. The object has only Kind, Namespace and Name unless it is
 // Cleaned.
 func Clean(l *line.Fields) (Object, Verdict) {
-	o := Object{Kind: text(l, line.Kind), Namespace: text(l, line.Namespace), Name: text(l, line.Name)}
-	apiVersion := text(l, line.Version)
+	o := Object{Kind: text(l, line.FieldKind), Namespace: text(l, line.FieldNamespace), Name: text(l, line.FieldName)}
+	apiVersion := text(l, line.FieldVersion)
 	kind := o.Kind
-	if group := text(l, line.Group); group != "" {
+	if group := text(l, line.FieldGroup); group != "" {
 		o.Kind += "." + group
 		apiVersion = group + "/" + apiVersion
 	}
@@ -112,7 +112,7 @@ func needsServerSide(o Object, all members) bool {
 // missing says what of the object a line does not have. An object with nothing but metadata, not even a kind, is that of
 // payload: metadata; a server that does not stream lists shows a ServiceAccount like that too, and it cannot be told apart.
 func missing(l *line.Fields, all members, err error) string {
-	reason := text(l, line.TruncatedReason)
+	reason := text(l, line.FieldTruncatedReason)
 	_, hasKind := all["kind"]
 	switch {
 	case reason != "":
@@ -127,7 +127,7 @@ func missing(l *line.Fields, all members, err error) string {
 	case err != nil:
 		return err.Error()
 	case len(all) == 1 && !hasKind,
-		string(l.Value(line.FinalStateKnown)) == "false" && child(all, "metadata")["creationTimestamp"] == nil:
+		string(l.Value(line.FieldFinalStateKnown)) == "false" && child(all, "metadata")["creationTimestamp"] == nil:
 		return "the line has only the object's metadata"
 	}
 	return ""

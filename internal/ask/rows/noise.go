@@ -55,7 +55,7 @@ const (
 //
 // What is left is noise: counts of replicas, times, addresses, images, messages, and the steps of a start.
 func NoiseOf(l *line.Fields, operations []byte) Noise {
-	resource, group := string(l.Text(line.Resource)), string(l.Text(line.Group))
+	resource, group := string(l.Text(line.FieldResource)), string(l.Text(line.FieldGroup))
 	switch {
 	case l.AboutStream():
 		return NoNoise

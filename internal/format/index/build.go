@@ -121,7 +121,7 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 	}
 	b.block = binary.AppendUvarint(b.block, uint64(size))
 	b.block = binary.AppendVarint(b.block, at-b.last)
-	flags := byte(slices.Index(Types, string(l.Text(line.Type))) + 1)
+	flags := byte(slices.Index(Types, string(l.Text(line.FieldType))) + 1)
 	written, dated := l.Written()
 	if dated {
 		flags |= writtenFlag
@@ -154,11 +154,11 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 
 // writer returns the number of a line's writer, 0 for none.
 func (b *Builder) writer(l *line.Fields) int {
-	b.key = rawjson.Unquote(b.key[:0], l.Text(line.Manager))
+	b.key = rawjson.Unquote(b.key[:0], l.Text(line.FieldManager))
 	if len(b.key) == 0 {
 		return 0
 	}
-	if sub := l.Text(line.Subresource); len(sub) > 0 {
+	if sub := l.Text(line.FieldSubresource); len(sub) > 0 {
 		b.key = rawjson.Unquote(append(b.key, '/'), sub)
 	}
 	n, ok := b.writers[string(b.key)]
@@ -179,7 +179,7 @@ func (b *Builder) endBlock() {
 
 // stream returns the line's stream, with what the line says of it.
 func (b *Builder) stream(l *line.Fields) *stream {
-	b.key = rawjson.Unquote(b.key[:0], l.Text(line.Stream))
+	b.key = rawjson.Unquote(b.key[:0], l.Text(line.FieldStream))
 	s, ok := b.streams[string(b.key)]
 	if !ok {
 		s = &stream{Stream: Stream{Name: string(b.key)}, objects: make(map[string]*object)}
@@ -188,7 +188,7 @@ func (b *Builder) stream(l *line.Fields) *stream {
 	for _, member := range [...]struct {
 		field line.Field
 		is    *string
-	}{{line.Cluster, &s.Cluster}, {line.Group, &s.Group}, {line.Version, &s.Version}, {line.Resource, &s.Resource}, {line.Kind, &s.Kind}} {
+	}{{line.FieldCluster, &s.Cluster}, {line.FieldGroup, &s.Group}, {line.FieldVersion, &s.Version}, {line.FieldResource, &s.Resource}, {line.FieldKind, &s.Kind}} {
 		if b.key = rawjson.Unquote(b.key[:0], l.Text(member.field)); *member.is != string(b.key) {
 			*member.is = string(b.key)
 		}
@@ -212,8 +212,8 @@ func (b *Builder) removed(l *line.Fields, at uint32) {
 		s = &stream{objects: make(map[string]*object)}
 		b.streams[removals] = s
 	}
-	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.Stream)), 0)
-	b.key = rawjson.Unquote(b.key, l.Text(line.Namespace))
+	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.FieldStream)), 0)
+	b.key = rawjson.Unquote(b.key, l.Text(line.FieldNamespace))
 	place := string(b.key)
 	o, ok := s.objects[place]
 	if !ok {
@@ -225,10 +225,10 @@ func (b *Builder) removed(l *line.Fields, at uint32) {
 
 // object adds a line to those of its object.
 func (b *Builder) object(s *stream, l *line.Fields, at uint32) {
-	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.Namespace)), 0)
-	b.key = append(rawjson.Unquote(b.key, l.Text(line.Name)), 0)
+	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.FieldNamespace)), 0)
+	b.key = append(rawjson.Unquote(b.key, l.Text(line.FieldName)), 0)
 	place := len(b.key) - 1
-	b.uid = rawjson.Unquote(b.uid[:0], l.Text(line.UID))
+	b.uid = rawjson.Unquote(b.uid[:0], l.Text(line.FieldUID))
 	b.key = appendPacked(b.key, b.uid)
 	o, ok := s.objects[string(b.key)]
 	if !ok {
@@ -242,7 +242,7 @@ func (b *Builder) object(s *stream, l *line.Fields, at uint32) {
 
 // refer adds the uids that a line's object refers to, and notes when it was created.
 func (b *Builder) refer(o *object, l *line.Fields) {
-	if event := l.Value(line.Event); len(event) > 0 {
+	if event := l.Value(line.FieldEvent); len(event) > 0 {
 		is := rawjson.Pick(rawjson.At(event, regarding), "uid", "kind", "namespace", "name")
 		b.referTo(o, is[0])
 		b.uid = append(rawjson.Unquote(b.uid[:0], rawjson.Inside(is[1])), ' ')
@@ -316,7 +316,7 @@ func (b *Builder) define(l *line.Fields) {
 		def, comma = append(def, '}'), ","
 	}
 	def = append(def, "]}"...)
-	b.names[string(rawjson.Unquote(nil, l.Text(line.Name)))] = string(def)
+	b.names[string(rawjson.Unquote(nil, l.Text(line.FieldName)))] = string(def)
 }
 
 // Content says what the segment's next bytes are, for their checksum: an index without it does not notice that a line has

@@ -355,13 +355,13 @@ func (s *sifter) take(l []byte, _ int64) error {
 	} else {
 		s.removed++
 	}
-	if s.row.To > 0 && (s.row.To+1 != is.From || !bytes.Equal(s.term, f.Value(line.Term))) {
+	if s.row.To > 0 && (s.row.To+1 != is.From || !bytes.Equal(s.term, f.Value(line.FieldTerm))) {
 		if err := s.flush(); err != nil {
 			return err
 		}
 	}
 	if s.row.To == 0 {
-		s.row, s.count, s.term = is, 0, append(s.term[:0], f.Value(line.Term)...)
+		s.row, s.count, s.term = is, 0, append(s.term[:0], f.Value(line.FieldTerm)...)
 		s.head = f.AppendRemovedHead(s.head[:0])
 	}
 	s.row.To = is.To
@@ -380,7 +380,7 @@ func (s *sifter) has(l *line.Fields) bool {
 	if is, ok := l.Removed(); l.AboutStream() || l.SaysRemoved() && (!ok || is.From != l.Seq) {
 		return false
 	}
-	return l.Is(line.Stream, s.of.stream) && l.Is(line.Namespace, s.of.namespace)
+	return l.Is(line.FieldStream, s.of.stream) && l.Is(line.FieldNamespace, s.of.namespace)
 }
 
 // flush writes the REMOVED line of a row.

@@ -11,7 +11,7 @@ import (
 
 // Incomplete reports whether the line is truncated: its object, changes and event may have marks in the place of values, which
 // event.IsCut knows, and changes may be left out.
-func (l *Fields) Incomplete() bool { return string(l.values[Truncated]) == "true" }
+func (l *Fields) Incomplete() bool { return string(l.values[FieldTruncated]) == "true" }
 
 // deepest is how deep the cut values of a line are at most, and what marks them.
 const deepest = 70

@@ -28,39 +28,39 @@ type Field int
 
 // The members of a line, in the order in which kubejournal writes them.
 const (
-	Seq  Field = iota
-	Term       // the turn of the replica that wrote it; only with leader election
-	Time
-	Type
-	Origin
-	ID
-	Stream
-	Cluster
-	Group
-	Version
-	Resource
-	Kind
-	ClusterUID
-	Namespace
-	Name
-	UID
-	Reason
-	FromTime
-	FromResourceVersion
-	ResourceVersion
-	Generation
-	Manager
-	Subresource
-	WrittenAt
-	FinalStateKnown
-	Count
-	Removed
-	Sealed
-	Truncated
-	TruncatedReason
-	Event
-	ChangesOmitted
-	Changes
+	FieldSeq  Field = iota
+	FieldTerm       // the turn of the replica that wrote it; only with leader election
+	FieldTime
+	FieldType
+	FieldOrigin
+	FieldID
+	FieldStream
+	FieldCluster
+	FieldGroup
+	FieldVersion
+	FieldResource
+	FieldKind
+	FieldClusterUID
+	FieldNamespace
+	FieldName
+	FieldUID
+	FieldReason
+	FieldFromTime
+	FieldFromResourceVersion
+	FieldResourceVersion
+	FieldGeneration
+	FieldManager
+	FieldSubresource
+	FieldWrittenAt
+	FieldFinalStateKnown
+	FieldCount
+	FieldRemoved
+	FieldSealed
+	FieldTruncated
+	FieldTruncatedReason
+	FieldEvent
+	FieldChangesOmitted
+	FieldChanges
 )
 
 var names = [...]string{
@@ -71,7 +71,7 @@ var names = [...]string{
 }
 
 // Last is the last of them; only the object comes after it.
-const Last = Changes
+const Last = FieldChanges
 
 // String returns the member's name.
 func (f Field) String() string { return names[f] }
@@ -119,8 +119,8 @@ func (l *Fields) Parse(raw []byte) error {
 // complete reads seq and time, and reports whether everything was read that every line has.
 func (l *Fields) complete() bool {
 	var err error
-	l.Seq, err = strconv.ParseUint(string(l.values[Seq]), 10, 64)
-	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(Time)) == nil && len(l.Text(Type)) > 0 && len(l.Text(Stream)) > 0
+	l.Seq, err = strconv.ParseUint(string(l.values[FieldSeq]), 10, 64)
+	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(FieldTime)) == nil && len(l.Text(FieldType)) > 0 && len(l.Text(FieldStream)) > 0
 }
 
 // Value returns a member as JSON, a part of Raw; nil where the line has none.
@@ -165,7 +165,7 @@ func (l *Fields) Removed() (s Span, ok bool) {
 	if !l.SaysRemoved() {
 		return s, false
 	}
-	is := rawjson.Pick(l.values[Removed], "fromSeq", "toSeq", "fromTime", "toTime")
+	is := rawjson.Pick(l.values[FieldRemoved], "fromSeq", "toSeq", "fromTime", "toTime")
 	var errs [2]error
 	s.From, errs[0] = strconv.ParseUint(string(is[0]), 10, 64)
 	s.To, errs[1] = strconv.ParseUint(string(is[1]), 10, 64)
@@ -176,7 +176,7 @@ func (l *Fields) Removed() (s Span, ok bool) {
 
 // RemovedLines returns how many lines a REMOVED line is about; 0 where it does not say so.
 func (l *Fields) RemovedLines() int {
-	n, _ := strconv.Atoi(string(rawjson.Pick(l.values[Removed], "lines")[0]))
+	n, _ := strconv.Atoi(string(rawjson.Pick(l.values[FieldRemoved], "lines")[0]))
 	return n
 }
 
@@ -189,10 +189,10 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 		}
 	}
 	dst = strconv.AppendUint(append(dst, `{"seq":`...), l.Seq, 10)
-	member(Term, l.values[Term])
-	member(Time, l.values[Time])
-	member(Type, []byte(`"`+event.Removed+`"`))
-	id, is := l.Text(ID), []byte{'"'}
+	member(FieldTerm, l.values[FieldTerm])
+	member(FieldTime, l.values[FieldTime])
+	member(FieldType, []byte(`"`+event.Removed+`"`))
+	id, is := l.Text(FieldID), []byte{'"'}
 	if l.SaysRemoved() {
 		is = append(append(is, id...), '"')
 	} else {
@@ -202,8 +202,8 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 		}
 		is = append(append(is, id...), suffix...)
 	}
-	member(ID, is)
-	for _, f := range [...]Field{Stream, Cluster, Group, Version, Resource, Kind, Namespace} {
+	member(FieldID, is)
+	for _, f := range [...]Field{FieldStream, FieldCluster, FieldGroup, FieldVersion, FieldResource, FieldKind, FieldNamespace} {
 		member(f, l.values[f])
 	}
 	return dst
@@ -257,7 +257,7 @@ const lateAfter = 3 * time.Second
 
 // Written returns when the line says that the change was made.
 func (l *Fields) Written() (written time.Time, ok bool) {
-	ok = len(l.values[WrittenAt]) > 0 && written.UnmarshalText(l.Text(WrittenAt)) == nil
+	ok = len(l.values[FieldWrittenAt]) > 0 && written.UnmarshalText(l.Text(FieldWrittenAt)) == nil
 	return written, ok
 }
 
@@ -279,17 +279,17 @@ func IsLate(received, written time.Time, snapshot bool) bool {
 }
 
 // StreamName returns what the line's stream is called.
-func (l *Fields) StreamName() StreamName { return ParseStreamName(string(l.Text(Stream))) }
+func (l *Fields) StreamName() StreamName { return ParseStreamName(string(l.Text(FieldStream))) }
 
 // Scope is what follows the question mark in the stream's name; empty for all objects of a resource.
 func (l *Fields) Scope() []byte {
-	_, scope, _ := bytes.Cut(l.Text(Stream), []byte("?"))
+	_, scope, _ := bytes.Cut(l.Text(FieldStream), []byte("?"))
 	return scope
 }
 
 // Type returns what happened; "" for what is none of the types that kubejournal knows.
 func (l *Fields) Type() event.Type {
-	switch text := l.Text(Type); string(text) { // compared without being copied
+	switch text := l.Text(FieldType); string(text) { // compared without being copied
 	case string(event.Modified):
 		return event.Modified
 	case string(event.Added):
@@ -310,7 +310,7 @@ func (l *Fields) Type() event.Type {
 
 // Origin returns how it became known; "" for a line about a stream or the journal.
 func (l *Fields) Origin() event.Origin {
-	switch text := l.Text(Origin); string(text) {
+	switch text := l.Text(FieldOrigin); string(text) {
 	case string(event.FromWatch):
 		return event.FromWatch
 	case string(event.FromSnapshot):

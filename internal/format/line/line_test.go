@@ -25,8 +25,8 @@ func TestParse(t *testing.T) {
 	if l.Seq != 7 || !l.Time.Equal(time.Date(2026, 11, 20, 15, 10, 22, 123456789, time.UTC)) {
 		t.Errorf("seq %d, time %s", l.Seq, l.Time)
 	}
-	got := fmt.Sprintf("%s %s %s %s %s %s %s %s %s %s %s %s %s", l.Text(line.Type), l.Text(line.Origin), l.Text(line.Stream), l.Text(line.Group), l.Text(line.Version), l.Text(line.Resource), l.Text(line.Kind),
-		l.Text(line.Namespace), l.Text(line.Name), l.Text(line.ResourceVersion), l.Value(line.Generation), l.Text(line.Manager), l.Text(line.Subresource))
+	got := fmt.Sprintf("%s %s %s %s %s %s %s %s %s %s %s %s %s", l.Text(line.FieldType), l.Text(line.FieldOrigin), l.Text(line.FieldStream), l.Text(line.FieldGroup), l.Text(line.FieldVersion), l.Text(line.FieldResource), l.Text(line.FieldKind),
+		l.Text(line.FieldNamespace), l.Text(line.FieldName), l.Text(line.FieldResourceVersion), l.Value(line.FieldGeneration), l.Text(line.FieldManager), l.Text(line.FieldSubresource))
 	if want := "MODIFIED watch deployments.apps apps v1 deployments Deployment shop web 12 3 kubectl scale"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 		"object that is empty": `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","name":"a","object":{}}`,
 		"other kinds":          `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","name":"a","namespace":5,"manager":null,"event":[]}`,
 	} {
-		if l := parse(t, raw); l.Seq != 1 || string(l.Text(line.Name)) != "a" || string(l.Text(line.Type)) != "ADDED" || len(l.Text(line.Namespace))+len(l.Text(line.Manager)) > 0 {
+		if l := parse(t, raw); l.Seq != 1 || string(l.Text(line.FieldName)) != "a" || string(l.Text(line.FieldType)) != "ADDED" || len(l.Text(line.FieldNamespace))+len(l.Text(line.FieldManager)) > 0 {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}

@@ -36,7 +36,7 @@ func (l *Fields) Sealed() (s Seal, ok bool) {
 	if !l.SaysSealed() {
 		return s, false
 	}
-	is := rawjson.Pick(l.values[Sealed], "fromSeq", "toSeq", "bytes", "sha256", "chain")
+	is := rawjson.Pick(l.values[FieldSealed], "fromSeq", "toSeq", "bytes", "sha256", "chain")
 	var errs [4]error
 	s.From, errs[0] = strconv.ParseUint(string(is[0]), 10, 64)
 	s.To, errs[1] = strconv.ParseUint(string(is[1]), 10, 64)

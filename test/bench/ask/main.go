@@ -174,11 +174,11 @@ func look(path string, files int) (*archive, error) {
 			if err := l.Parse(raw.Bytes); err != nil {
 				return nil, err
 			}
-			a.last = string(l.Text(line.Time))
-			if string(l.Text(line.Stream)) != "pods" || l.AboutStream() {
+			a.last = string(l.Text(line.FieldTime))
+			if string(l.Text(line.FieldStream)) != "pods" || l.AboutStream() {
 				continue
 			}
-			namespace, name := string(l.Text(line.Namespace)), string(l.Text(line.Name))
+			namespace, name := string(l.Text(line.FieldNamespace)), string(l.Text(line.FieldName))
 			if lines[name]++; lines[name] > most {
 				a.namespace, a.pod, most = namespace, name, lines[name]
 			}
