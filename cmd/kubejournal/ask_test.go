@@ -19,6 +19,7 @@ import (
 
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/journaltest"
 )
 
@@ -124,7 +125,7 @@ func theStory(t *testing.T, path string) {
 	now("14:10:20")
 	j.Confirm(false, all...)
 	now("14:10:30")
-	deployments.Gap(event.Expired, at("14:10:20"))
+	deployments.Gap(line.Expired, at("14:10:20"))
 	now("14:10:35")
 	deployments.Put("", strings.ReplaceAll(web("d4", "2.0", 1, 1), "web", "api"))
 	deployments.Synced()
@@ -146,14 +147,14 @@ func theStory(t *testing.T, path string) {
 	now("14:30:05")
 	j.Confirm(false, all...)
 	now("14:40:00")
-	deployments.Gap(event.Expired, at("14:39:50"))
+	deployments.Gap(line.Expired, at("14:39:50"))
 	now("14:40:03")
 	deployments.Delete("d2")
 	j.Made = at("14:39:58")
 	deployments.Put("", web("d3", "1.6.0", 3, 3))
 	deployments.Synced()
 	now("14:41:00")
-	configmaps.Gap(event.Expired, at("14:40:30"))
+	configmaps.Gap(line.Expired, at("14:40:30"))
 	configmaps.Synced()
 	now("14:45:00")
 	j.MaxBytes = 600
@@ -172,7 +173,7 @@ func theStory(t *testing.T, path string) {
 	now("14:47:00")
 	j.Confirm(false, all...)
 	now("14:48:00")
-	deployments.Gap(event.Expired, at("14:47:00"))
+	deployments.Gap(line.Expired, at("14:47:00"))
 	deployments.Synced()
 	now("14:50:00")
 	j.Confirm(false, all...)
@@ -317,7 +318,7 @@ func theLoss(t *testing.T, path string) {
 	j.Confirm(false, all...)
 	after(10)
 	for _, s := range []*journaltest.Stream{boxes, services, namespaces} {
-		s.Gap(event.Expired, time.Date(2026, 11, 20, 14, 3, 0, 0, time.UTC))
+		s.Gap(line.Expired, time.Date(2026, 11, 20, 14, 3, 0, 0, time.UTC))
 	}
 	boxes.Forgotten("c2")
 	services.Forgotten("e1")

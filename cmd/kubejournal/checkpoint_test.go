@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // makeCheckpoint is the script command "checkpoint FILE": it makes a checkpoint with a stream in each state.
@@ -35,7 +35,7 @@ func fillCheckpoint(path string) error {
 	for name, st := range map[string]*checkpoint.Stream{
 		"pods":               {ResourceVersion: "4711"},
 		"configmaps":         {ResourceVersion: "4000", PendingGap: "Expired"},
-		"secrets":            {ResourceVersion: "12", Open: &checkpoint.Gap{FromResourceVersion: "12", ResourceVersion: "99", Count: event.Count{Added: 1}}},
+		"secrets":            {ResourceVersion: "12", Open: &checkpoint.Gap{FromResourceVersion: "12", ResourceVersion: "99", Count: line.Count{Added: 1}}},
 		"deployments.apps":   nil, // a snapshot that was cut short
 		"pods?namespace=web": {ResourceVersion: "4712"},
 	} {
@@ -126,7 +126,7 @@ func TestCheckpointJSON(t *testing.T) {
 			{Stream: "pods?namespace=web", ResourceVersion: "4712", State: "synced"},
 			{
 				Stream: "secrets", ResourceVersion: "12", State: "gap open", Known: 7,
-				Gap: &checkpoint.Gap{FromResourceVersion: "12", ResourceVersion: "99", Count: event.Count{Added: 1}},
+				Gap: &checkpoint.Gap{FromResourceVersion: "12", ResourceVersion: "99", Count: line.Count{Added: 1}},
 			},
 		},
 	}

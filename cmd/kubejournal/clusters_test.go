@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/journaltest"
 )
 
@@ -111,9 +111,9 @@ func theFleet(t *testing.T) []string {
 	us.deployments.Put("argocd", shopWeb("2.1.0"))
 	us.Confirm(false, us.deployments, us.configmaps)
 	eu.Now = at14(2, 30)
-	eu.deployments.Gap(event.Expired, at14(2, 0))
+	eu.deployments.Gap(line.Expired, at14(2, 0))
 	us.Now = at14(2, 31)
-	us.deployments.Gap(event.Expired, at14(2, 1))
+	us.deployments.Gap(line.Expired, at14(2, 1))
 	us.Now = at14(2, 32)
 	us.configmaps.Put("kubectl-edit", shopConfig("settings", "c1", "debug"))
 	eu.Now, us.Now = at14(2, 33), at14(2, 34)
@@ -132,7 +132,7 @@ func theFleet(t *testing.T) []string {
 	us.Now = at14(6, 30)
 	us.Confirm(false, us.deployments, us.configmaps)
 	us.Now = at14(7, 0)
-	us.configmaps.Gap(event.Expired, at14(6, 30))
+	us.configmaps.Gap(line.Expired, at14(6, 30))
 	us.Now = at14(7, 5)
 	us.configmaps.Put("", shopConfig("settings", "c1", "error"))
 	us.configmaps.Synced()

@@ -12,7 +12,6 @@ import (
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
@@ -184,7 +183,7 @@ func (f *getFlags) match(l *line.Fields) (matches, known bool) {
 	}
 	lost := func(path string) bool {
 		value := rawjson.At(l.Object, pointer(path))
-		return value == nil || event.IsCut([]byte(fieldsOf(l.Object).Get(path)))
+		return value == nil || line.IsCut([]byte(fieldsOf(l.Object).Get(path)))
 	}
 	return false, !l.Incomplete() ||
 		(f.labelsOf.Empty() || !slices.ContainsFunc(l.Cut(), isOfLabels) && rawjson.At(l.Object, []byte("/metadata")) != nil) &&

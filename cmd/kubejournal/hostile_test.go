@@ -19,7 +19,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/journaltest"
 )
 
@@ -329,7 +329,7 @@ func TestHostileCoverage(t *testing.T) {
 	s.Synced()
 	s.HeldBack("a\x1b[2J\nEVIL")
 	j.Now = j.Now.Add(time.Minute)
-	s.Gap(event.GapReason("a\x1b[2J\nEVIL"), j.Now)
+	s.Gap(line.Reason("a\x1b[2J\nEVIL"), j.Now)
 	s.Synced()
 	j.Kill()
 	for _, question := range hostileTexts {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/test/journaltest"
 )
@@ -239,7 +238,7 @@ func randomJournal(t *testing.T, r *rand.Rand) (path string) {
 			put(n)
 		case op == 2:
 			j.Made = time.Time{}
-			streams[n].Gap(event.Expired, j.Now.Add(-time.Minute))
+			streams[n].Gap(line.Expired, j.Now.Add(-time.Minute))
 			put(n)
 			streams[n].Synced()
 		case op < 8 && len(there) > 0:

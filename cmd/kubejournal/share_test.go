@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/journaltest"
 )
 
@@ -165,7 +165,7 @@ func TestShareOfDoubts(t *testing.T) {
 				}
 				j.Made = time.Time{}
 				for _, s := range d.streams[:tt.gaps] {
-					s.Gap(event.Expired, down)
+					s.Gap(line.Expired, down)
 					s.Synced()
 				}
 				j.Confirm(true, d.streams...)

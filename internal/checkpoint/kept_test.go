@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 func commitKept(t testing.TB, s *Store, stream string, change func(*Changes)) {
@@ -129,7 +130,7 @@ func TestWithheld(t *testing.T) {
 					c.Put([]byte("default"), fmt.Appendf(nil, "x%d", i), []byte("u"), []byte("1"))
 				}
 				for _, name := range []string{"withheld", "withheld in doubt"} {
-					c.Apply(&Transition{Type: event.Modified, Withheld: true, HeldBack: true, Namespace: []byte("default"), Name: []byte(name), UID: []byte("u"), ResourceVersion: []byte("1")})
+					c.Apply(&Transition{Type: line.Modified, Withheld: true, HeldBack: true, Namespace: []byte("default"), Name: []byte(name), UID: []byte("u"), ResourceVersion: []byte("1")})
 				}
 				for _, name := range []string{"told", "in doubt"} {
 					c.Put([]byte("default"), []byte(name), []byte("u"), []byte("1"))

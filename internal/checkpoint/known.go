@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // Flags of an encoded event.Known: how its two values are written, and its two marks.
@@ -32,7 +33,7 @@ func appendKey[S ~string | ~[]byte](dst []byte, namespace, name S) []byte {
 func appendKnown(dst []byte, flags byte, uid, resourceVersion []byte) []byte {
 	at := len(dst)
 	dst = append(dst, flags)
-	if n, ok := event.VersionNumber(resourceVersion); ok {
+	if n, ok := line.VersionNumber(resourceVersion); ok {
 		dst = binary.AppendUvarint(dst, n)
 	} else {
 		dst[at] |= flagVersionText

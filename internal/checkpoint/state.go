@@ -3,7 +3,7 @@ package checkpoint
 import (
 	"time"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // Stream is the durable state of one stream. Its methods are its only transitions, for the
@@ -14,11 +14,11 @@ type Stream struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// PendingGap is the reason of a GAP line that is still to be written: the
 	// position is not valid any more. Empty when there is none.
-	PendingGap event.GapReason `json:"owed,omitempty"`
+	PendingGap line.Reason `json:"owed,omitempty"`
 	// Open is set from a GAP line until all lines after it are written.
 	Open *Gap `json:"open,omitempty"`
 	// Closing is set while all lines of a complete list are written but the SYNCED line.
-	Closing *event.Count `json:"closing,omitempty"`
+	Closing *line.Count `json:"closing,omitempty"`
 	// Turn is the leader's turn in which the list was begun of which Open or Closing is; 0 without leader election.
 	Turn uint64 `json:"turn,omitempty"`
 	// Restored counts how often the server was put back, by GAP lines, those of other replicas included: versions can only be
@@ -48,7 +48,7 @@ type Coverage struct {
 	Missed     int64 `json:"missed,omitempty"`
 	MissedFrom int64 `json:"missedFrom,omitempty"`
 	// Lost is the reason of the GAP whose list is complete, while its SYNCED is to come: it may begin and end in one commit.
-	Lost event.GapReason `json:"-"`
+	Lost line.Reason `json:"-"`
 	// Differences is how many objects differed in the list of that SYNCED.
 	Differences int64 `json:"differences,omitempty"`
 }
@@ -56,22 +56,22 @@ type Coverage struct {
 // Gap is a GAP line whose SYNCED is not written yet. ResourceVersion is that of the
 // line, raised to the highest version that the list after it has shown.
 type Gap struct {
-	Reason              event.GapReason `json:"reason,omitempty"` // empty in files of versions up to 0.1
-	FromResourceVersion string          `json:"fromResourceVersion,omitempty"`
-	ResourceVersion     string          `json:"resourceVersion"`
-	event.Count                         // of the lines after the GAP line
+	Reason              line.Reason `json:"reason,omitempty"` // empty in files of versions up to 0.1
+	FromResourceVersion string      `json:"fromResourceVersion,omitempty"`
+	ResourceVersion     string      `json:"resourceVersion"`
+	line.Count                      // of the lines after the GAP line
 }
 
 // Transition is one line of a stream, or an event that was held back.
 type Transition struct {
-	Type   event.Type
-	Origin event.Origin
+	Type   line.Type
+	Origin line.Origin
 	// Of a GAP or SYNCED only the version is set.
 	Namespace, Name, UID, ResourceVersion []byte
-	FromResourceVersion                   []byte          // of a GAP
-	Reason                                event.GapReason // the same
-	Time                                  int64           // of a SYNCED, in Unix nanoseconds
-	Count                                 *event.Count    // the same
+	FromResourceVersion                   []byte      // of a GAP
+	Reason                                line.Reason // the same
+	Time                                  int64       // of a SYNCED, in Unix nanoseconds
+	Count                                 *line.Count // the same
 	// HeldBack says that there is no line; Withheld, that the stream's filter is why.
 	HeldBack, Withheld bool
 }
@@ -81,14 +81,14 @@ type Transition struct {
 // order of versions: they leave the position where it is, and count for an open gap.
 func (s *Stream) Apply(l *Transition, c *Changes) {
 	switch l.Type {
-	case event.Gap:
+	case line.Gap:
 		s.Open = &Gap{Reason: l.Reason, FromResourceVersion: string(l.FromResourceVersion), ResourceVersion: string(l.ResourceVersion)}
 		s.PendingGap, s.Coverage = "", Coverage{}
-		if l.Reason == event.PositionAheadOfServer {
+		if l.Reason == line.PositionAheadOfServer {
 			s.Restored++
 		}
 		return
-	case event.Synced:
+	case line.Synced:
 		// A GAP that has become due since the list was complete, for lines that are
 		// missing in the journal, still is.
 		*s = Stream{
@@ -100,7 +100,7 @@ func (s *Stream) Apply(l *Transition, c *Changes) {
 		return
 	}
 	c.Apply(l)
-	if l.Origin == event.FromWatch && len(l.ResourceVersion) > 0 {
+	if l.Origin == line.FromWatch && len(l.ResourceVersion) > 0 {
 		s.Move(string(l.ResourceVersion))
 	} else if s.Open != nil {
 		s.Open.apply(l)
@@ -111,7 +111,7 @@ func (g *Gap) apply(l *Transition) {
 	if !l.HeldBack {
 		g.Add(l.Type)
 	}
-	if rv := string(l.ResourceVersion); l.Type != event.Deleted && event.Later(rv, g.ResourceVersion) {
+	if rv := string(l.ResourceVersion); l.Type != line.Deleted && line.Later(rv, g.ResourceVersion) {
 		g.ResourceVersion = rv
 	}
 }
@@ -119,7 +119,7 @@ func (g *Gap) apply(l *Transition) {
 // Apply adds what a line says of its object.
 func (c *Changes) Apply(l *Transition) {
 	switch {
-	case l.Type == event.Deleted:
+	case l.Type == line.Deleted:
 		c.Delete(l.Namespace, l.Name)
 	case l.Withheld:
 		c.put(l.Namespace, l.Name, l.UID, l.ResourceVersion, flagWithheld)
@@ -173,11 +173,11 @@ func (s *Stream) Reach(received, made time.Time) {
 }
 
 // Lose notes that the position is not valid any more.
-func (s *Stream) Lose(reason event.GapReason) { s.PendingGap = reason }
+func (s *Stream) Lose(reason line.Reason) { s.PendingGap = reason }
 
 // Complete notes that all lines of a list are written but SYNCED, which has count; nil for none.
-func (s *Stream) Complete(rv string, count *event.Count) {
-	turn, lost := s.Turn, event.GapReason("")
+func (s *Stream) Complete(rv string, count *line.Count) {
+	turn, lost := s.Turn, line.Reason("")
 	if s.Open != nil {
 		lost = s.Open.Reason
 	}

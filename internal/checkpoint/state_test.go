@@ -6,39 +6,39 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // TestTransitions says what each line, or event without one, makes of a stream's state.
 func TestTransitions(t *testing.T) {
 	at := Stream{ResourceVersion: "90"}
-	open := Stream{ResourceVersion: "90", Open: &Gap{FromResourceVersion: "90", ResourceVersion: "100", Count: event.Count{Added: 1}}}
-	behind := func(rv string, c event.Count) Stream {
+	open := Stream{ResourceVersion: "90", Open: &Gap{FromResourceVersion: "90", ResourceVersion: "100", Count: line.Count{Added: 1}}}
+	behind := func(rv string, c line.Count) Stream {
 		return Stream{ResourceVersion: "90", Open: &Gap{FromResourceVersion: "90", ResourceVersion: rv, Count: c}}
 	}
-	line := func(typ event.Type, from event.Origin, rv string) Transition {
+	step := func(typ line.Type, from line.Origin, rv string) Transition {
 		return Transition{Type: typ, Origin: from, Name: []byte("a"), UID: []byte("u"), ResourceVersion: []byte(rv)}
 	}
-	heldBack := line(event.Modified, event.FromRelist, "120")
+	heldBack := step(line.Modified, line.FromRelist, "120")
 	heldBack.HeldBack = true
 	for name, c := range map[string]struct {
 		before Stream
 		l      Transition
 		want   Stream
 	}{
-		"event":                  {at, line(event.Modified, event.FromWatch, "95"), Stream{ResourceVersion: "95"}},
-		"event without version":  {at, line(event.Modified, event.FromWatch, ""), at},
-		"event ends a gap":       {open, line(event.Added, event.FromWatch, "130"), Stream{ResourceVersion: "130"}},
-		"first sync":             {Stream{}, line(event.Added, event.FromSnapshot, "95"), Stream{}},
-		"GAP":                    {Stream{ResourceVersion: "90", PendingGap: event.Expired}, Transition{Type: event.Gap, FromResourceVersion: []byte("90"), ResourceVersion: []byte("100")}, behind("100", event.Count{})},
-		"GAP within a GAP":       {open, Transition{Type: event.Gap, FromResourceVersion: []byte("90"), ResourceVersion: []byte("101")}, behind("101", event.Count{})},
-		"list, later":            {open, line(event.Modified, event.FromRelist, "120"), behind("120", event.Count{Added: 1, Modified: 1})},
-		"list, earlier":          {open, line(event.Added, event.FromRelist, "99"), behind("100", event.Count{Added: 2})},
-		"list, gone later":       {open, line(event.Deleted, event.FromRelist, "120"), behind("100", event.Count{Added: 1, Deleted: 1})},
-		"list, held back":        {open, heldBack, behind("120", event.Count{Added: 1})},
-		"SYNCED":                 {open, Transition{Type: event.Synced, ResourceVersion: []byte("140")}, Stream{ResourceVersion: "140"}},
-		"SYNCED, GAP due":        {Stream{ResourceVersion: "90", PendingGap: event.JournalTruncated, Closing: &event.Count{}}, Transition{Type: event.Synced, ResourceVersion: []byte("90")}, Stream{ResourceVersion: "90", PendingGap: event.JournalTruncated}},
-		"SYNCED of a first sync": {Stream{}, Transition{Type: event.Synced, ResourceVersion: []byte("140")}, Stream{ResourceVersion: "140"}},
+		"event":                  {at, step(line.Modified, line.FromWatch, "95"), Stream{ResourceVersion: "95"}},
+		"event without version":  {at, step(line.Modified, line.FromWatch, ""), at},
+		"event ends a gap":       {open, step(line.Added, line.FromWatch, "130"), Stream{ResourceVersion: "130"}},
+		"first sync":             {Stream{}, step(line.Added, line.FromSnapshot, "95"), Stream{}},
+		"GAP":                    {Stream{ResourceVersion: "90", PendingGap: line.Expired}, Transition{Type: line.Gap, FromResourceVersion: []byte("90"), ResourceVersion: []byte("100")}, behind("100", line.Count{})},
+		"GAP within a GAP":       {open, Transition{Type: line.Gap, FromResourceVersion: []byte("90"), ResourceVersion: []byte("101")}, behind("101", line.Count{})},
+		"list, later":            {open, step(line.Modified, line.FromRelist, "120"), behind("120", line.Count{Added: 1, Modified: 1})},
+		"list, earlier":          {open, step(line.Added, line.FromRelist, "99"), behind("100", line.Count{Added: 2})},
+		"list, gone later":       {open, step(line.Deleted, line.FromRelist, "120"), behind("100", line.Count{Added: 1, Deleted: 1})},
+		"list, held back":        {open, heldBack, behind("120", line.Count{Added: 1})},
+		"SYNCED":                 {open, Transition{Type: line.Synced, ResourceVersion: []byte("140")}, Stream{ResourceVersion: "140"}},
+		"SYNCED, GAP due":        {Stream{ResourceVersion: "90", PendingGap: line.JournalTruncated, Closing: &line.Count{}}, Transition{Type: line.Synced, ResourceVersion: []byte("90")}, Stream{ResourceVersion: "90", PendingGap: line.JournalTruncated}},
+		"SYNCED of a first sync": {Stream{}, Transition{Type: line.Synced, ResourceVersion: []byte("140")}, Stream{ResourceVersion: "140"}},
 	} {
 		got := c.before.Clone()
 		got.Apply(&c.l, new(Changes))
@@ -54,8 +54,8 @@ func TestTransitions(t *testing.T) {
 		valid bool
 		from  string
 	}{
-		"new": {Stream{}, false, ""}, "watching": {at, true, "90"}, "GAP due": {Stream{ResourceVersion: "90", PendingGap: event.Expired}, false, "90"},
-		"gap": {open, false, "100"}, "SYNCED due": {Stream{ResourceVersion: "90", Closing: &event.Count{}}, true, "90"},
+		"new": {Stream{}, false, ""}, "watching": {at, true, "90"}, "GAP due": {Stream{ResourceVersion: "90", PendingGap: line.Expired}, false, "90"},
+		"gap": {open, false, "100"}, "SYNCED due": {Stream{ResourceVersion: "90", Closing: &line.Count{}}, true, "90"},
 	} {
 		if c.s.Valid() != c.valid || c.s.From() != c.from {
 			t.Errorf("%s: valid %v from %q, want %v from %q", name, c.s.Valid(), c.s.From(), c.valid, c.from)

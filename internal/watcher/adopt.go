@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
@@ -93,7 +94,7 @@ func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
 // beginList does what only the replica may do that writes.
 func (s *Stream) beginList(ctx context.Context, published recorder.Published) (done bool, err error) {
 	if published.Begun && published.Restored > s.state.Restored { // another one has begun to write of a restore, and not finished
-		s.state.Lose(event.PositionAheadOfServer)
+		s.state.Lose(line.PositionAheadOfServer)
 	}
 	s.state.Restored = max(s.state.Restored, published.Restored)
 	switch {
@@ -112,7 +113,7 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 		s.adoption.others = ""
 	}
 	s.rec.Listing(s.spec.Name, published.Turn)
-	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == event.PositionAheadOfServer, s.state.Restored); err != nil {
+	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == line.PositionAheadOfServer, s.state.Restored); err != nil {
 		return false, err
 	}
 	return true, s.list(ctx)
@@ -123,11 +124,11 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 // checkpoint does not have, in a list that they did not finish or that this replica has not followed.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
-	case s.state.PendingGap == event.PositionAheadOfServer, s.state.PendingGap == event.CheckpointLost && s.listsBack():
+	case s.state.PendingGap == line.PositionAheadOfServer, s.state.PendingGap == line.CheckpointLost && s.listsBack():
 		return true
 	case published.Over == nil, published.Listed:
 		return false
-	case s.state.PendingGap == event.CheckpointLost:
+	case s.state.PendingGap == line.CheckpointLost:
 		return true
 	case s.state.Open != nil, s.state.Closing != nil:
 		return published.OthersSince(s.state.Turn)
@@ -137,7 +138,7 @@ func (s *Stream) mustRedeliver(published recorder.Published) bool {
 
 // listsBack reports whether a list is not complete that is behind a GAP of a server that was put back.
 func (s *Stream) listsBack() bool {
-	return s.state.Open != nil && s.state.Open.Reason == event.PositionAheadOfServer
+	return s.state.Open != nil && s.state.Open.Reason == line.PositionAheadOfServer
 }
 
 // redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show. Where others have
@@ -146,9 +147,9 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 	if err := s.rec.Flush(ctx); err != nil { // what was held up to this turn is known too
 		return err
 	}
-	next, back := *s.state.Clone(), s.state.PendingGap == event.PositionAheadOfServer || s.listsBack()
+	next, back := *s.state.Clone(), s.state.PendingGap == line.PositionAheadOfServer || s.listsBack()
 	if !back || published.OthersSince(0) {
-		next = checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: s.state.Restored}
+		next = checkpoint.Stream{PendingGap: line.CheckpointLost, Restored: s.state.Restored}
 		if len(s.spec.IgnoreFields) > 0 { // else what others have changed, and changed back, would be held back
 			if err := s.store.DropKept(s.spec.Name); err != nil {
 				return err
@@ -159,7 +160,7 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 		}
 	}
 	if back { // of which the reader may not have heard yet
-		next.Lose(event.PositionAheadOfServer)
+		next.Lose(line.PositionAheadOfServer)
 	}
 	b := s.producer.Batch()
 	err := s.store.Range(s.spec.Name, func(k event.Known) error {
@@ -191,16 +192,16 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 func (s *Stream) adopts(published recorder.Published) bool {
 	from := s.state.From()
 	switch {
-	case published.Position == "", published.Position == s.adoption.position, s.state.PendingGap == event.JournalTruncated:
+	case published.Position == "", published.Position == s.adoption.position, s.state.PendingGap == line.JournalTruncated:
 		return false
-	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
+	case !published.Standby && (published.Listed || s.state.PendingGap == line.CheckpointLost && !published.Other):
 		return false
 	case published.Standby && published.Restored > s.state.Restored: // a leader has written that the server was put back
 		return true
-	case s.state.PendingGap == event.PositionAheadOfServer:
+	case s.state.PendingGap == line.PositionAheadOfServer:
 		return false
 	}
-	return from == "" || from == published.Position || event.Later(published.Position, from)
+	return from == "" || from == published.Position || line.Later(published.Position, from)
 }
 
 // adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves known
@@ -215,14 +216,14 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 		return err
 	}
 	defer r.close()
-	if known := r.diff.known; known != nil && (restored > s.state.Restored || s.state.PendingGap == event.CheckpointLost) {
+	if known := r.diff.known; known != nil && (restored > s.state.Restored || s.state.PendingGap == line.CheckpointLost) {
 		r.diff.known = func(namespace, name string) (event.Known, bool, error) {
 			k, ok, err := known(namespace, name)
 			k.Doubtful = true // versions have begun anew, perhaps before an attempt that failed
 			return k, ok, err
 		}
 	}
-	r.origin, r.skip, r.adopts, r.state = event.FromRelist, true, true, checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: restored}
+	r.origin, r.skip, r.adopts, r.state = line.FromRelist, true, true, checkpoint.Stream{PendingGap: line.CheckpointLost, Restored: restored}
 	o := v1.ListOptions{Limit: pageSize, ResourceVersion: position, ResourceVersionMatch: v1.ResourceVersionMatchExact}
 	if _, err := r.readPages(ctx, o); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 )
 
@@ -435,7 +436,7 @@ func (s *Stream) reaches(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, number := event.VersionNumber([]byte(meta.ResourceVersion)); !number {
+	if _, number := line.VersionNumber([]byte(meta.ResourceVersion)); !number {
 		return "", client.ErrNoVersion
 	}
 	return meta.ResourceVersion, nil

@@ -16,6 +16,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
@@ -41,12 +42,12 @@ type outcome struct {
 }
 
 // gap is what the GAP line says of a position that is lost for this reason.
-func (o outcome) gap() event.GapReason {
-	switch reason := event.GapReason(o.reason); reason {
-	case event.Expired, event.PositionAheadOfServer, event.PositionRefused:
+func (o outcome) gap() line.Reason {
+	switch reason := line.Reason(o.reason); reason {
+	case line.Expired, line.PositionAheadOfServer, line.PositionRefused:
 		return reason
 	}
-	return event.PositionRefused // the server does not watch from there as it should
+	return line.PositionRefused // the server does not watch from there as it should
 }
 
 // Reasons of what goes wrong, beside those of GAP lines.
@@ -79,8 +80,8 @@ var outcomes = []struct {
 	outcome
 }{
 	{is(client.ErrWatchEnded), outcome{reason: "Closed", clean: true}},
-	{is(errAhead), outcome{action: actionRelist, reason: string(event.PositionAheadOfServer), habit: true}},
-	{is(errRefused), outcome{action: actionRelist, reason: string(event.PositionRefused)}},
+	{is(errAhead), outcome{action: actionRelist, reason: string(line.PositionAheadOfServer), habit: true}},
+	{is(errRefused), outcome{action: actionRelist, reason: string(line.PositionRefused)}},
 	{is(client.ErrSilent), outcome{reason: reasonSilent}},
 	{is(errStartsOver), outcome{action: actionRelist, reason: "WatchStartsOver", habit: true}},
 	{is(errOutOfOrder), outcome{action: actionRelist, reason: "EventsOutOfOrder", habit: true}},
@@ -96,7 +97,7 @@ var outcomes = []struct {
 	{is(errNotExact), outcome{reason: "NotExact"}},
 	{is(recorder.ErrStandby), outcome{reason: reasonStandby}},
 	{is(client.ErrNoVersion), outcome{reason: "NoResourceVersion", habit: true}},
-	{isExpired, outcome{action: actionRelist, reason: string(event.Expired)}},
+	{isExpired, outcome{action: actionRelist, reason: string(line.Expired)}},
 	{apierrors.IsNotFound, outcome{action: actionWait, reason: ReasonNotFound}},
 	{apierrors.IsForbidden, outcome{action: actionWait, reason: "Forbidden"}},
 	{apierrors.IsMethodNotSupported, outcome{action: actionWait, reason: "MethodNotAllowed"}},

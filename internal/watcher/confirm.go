@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // A position is confirmed at a time if it has all that the server did before. Events have no time of the server's, so a
@@ -121,7 +121,7 @@ func (p *pace) brought(received, written time.Time) (from time.Time, missed bool
 
 // reached notes that the position is at rv, and reports whether that is what the server was at when it was asked.
 func (p *pace) reached(rv string) bool {
-	if p.goal == "" || rv != p.goal && !event.Later(rv, p.goal) {
+	if p.goal == "" || rv != p.goal && !line.Later(rv, p.goal) {
 		return false
 	}
 	p.caughtUp()

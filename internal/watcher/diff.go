@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // version is a resourceVersion in 8 bytes. Two of one object are compared only within one list.
@@ -18,7 +19,7 @@ const (
 
 // parseVersion returns neither 0 nor gone.
 func parseVersion(rv []byte) version {
-	if n, ok := event.VersionNumber(rv); ok {
+	if n, ok := line.VersionNumber(rv); ok {
 		return version(n) + 1
 	}
 	h := fnv.New64a()
@@ -50,7 +51,7 @@ type diff struct {
 // decision is what an object of a list means.
 type decision struct {
 	verdict
-	typ event.Type // of the line, with isNews
+	typ line.Type // of the line, with isNews
 	// replaced says that old is another object under the name, which must be gone.
 	replaced bool
 	// old is what is known under the name; set with isUnchanged, replaced, and a MODIFIED of what the list has not shown before.
@@ -59,11 +60,11 @@ type decision struct {
 
 // observe takes an object of the list, as an event of type t: a streamed list shows ADDED, and before its end also what
 // happens meanwhile.
-func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision, error) {
+func (d *diff) observe(t line.Type, namespace, name, uid, rv []byte) (decision, error) {
 	id, v := identify(uid, namespace, name), parseVersion(rv)
 	shown := d.seen.at(id)
 	last := *shown
-	if last == v || last == gone && t == event.Deleted || v.before(last) {
+	if last == v || last == gone && t == line.Deleted || v.before(last) {
 		return decision{verdict: isRepeat}, nil
 	}
 	var k event.Known
@@ -78,27 +79,27 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision,
 		}
 	}
 	same := found && k.UID == string(uid)
-	if t == event.Deleted {
+	if t == line.Deleted {
 		*shown = gone
 		if last == 0 && !same {
 			return decision{verdict: isRepeat}, nil // came and went: the reader was never told
 		}
-		return decision{typ: event.Deleted}, nil
+		return decision{typ: line.Deleted}, nil
 	}
 	*shown = v
 	switch {
 	case same && k.ResourceVersion == string(rv) && !k.Doubtful:
 		return decision{verdict: isUnchanged, old: k}, nil
 	case same, last != 0 && last != gone:
-		return decision{typ: event.Modified, old: k}, nil
+		return decision{typ: line.Modified, old: k}, nil
 	case found:
 		// A name is free again once its object is gone; the list may have said so.
 		if replaced := d.seen.at(identify(k.UID, k.Namespace, k.Name)); *replaced != gone {
 			*replaced = gone
-			return decision{typ: event.Added, replaced: true, old: k}, nil
+			return decision{typ: line.Added, replaced: true, old: k}, nil
 		}
 	}
-	return decision{typ: event.Added}, nil
+	return decision{typ: line.Added}, nil
 }
 
 // missing reports whether a known object was not in the list. To ask is right only once the list is complete.

@@ -7,6 +7,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // listed is an object as a list shows it.
@@ -56,7 +57,7 @@ func BenchmarkRelist(b *testing.B) {
 		}}
 		defer d.seen.release()
 		for _, o := range objects {
-			is, err := d.observe(event.Added, o.namespace, o.name, o.uid, o.rv)
+			is, err := d.observe(line.Added, o.namespace, o.name, o.uid, o.rv)
 			if err != nil {
 				b.Fatal(err)
 			}

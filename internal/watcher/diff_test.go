@@ -10,17 +10,18 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // shown is one object of a list, as an event.
 type shown struct {
-	typ           event.Type
+	typ           line.Type
 	name, uid, rv string
 }
 
-func add(name, uid, rv string) shown    { return shown{event.Added, name, uid, rv} }
-func modify(name, uid, rv string) shown { return shown{event.Modified, name, uid, rv} }
-func drop(name, uid, rv string) shown   { return shown{event.Deleted, name, uid, rv} }
+func add(name, uid, rv string) shown    { return shown{line.Added, name, uid, rv} }
+func modify(name, uid, rv string) shown { return shown{line.Modified, name, uid, rv} }
+func drop(name, uid, rv string) shown   { return shown{line.Deleted, name, uid, rv} }
 
 // book is what a reader knows, by name.
 type book map[string]event.Known
@@ -111,7 +112,7 @@ func TestDiff(t *testing.T) {
 func TestDiffUnchangedIsNotARepeat(t *testing.T) {
 	d := newDiff(know(add("a", "u1", "5")))
 	for i, want := range []verdict{isUnchanged, isRepeat} {
-		if got, _ := d.observe(event.Added, nil, []byte("a"), []byte("u1"), []byte("5")); got.verdict != want {
+		if got, _ := d.observe(line.Added, nil, []byte("a"), []byte("u1"), []byte("5")); got.verdict != want {
 			t.Errorf("time %d: got %d, want %d", i+1, got.verdict, want)
 		}
 	}
@@ -121,7 +122,7 @@ func TestDiffUnchangedIsNotARepeat(t *testing.T) {
 func TestDiffNamespaces(t *testing.T) {
 	d := newDiff(know())
 	for _, namespace := range []string{"x", "y"} {
-		if got, _ := d.observe(event.Added, []byte(namespace), []byte("a"), nil, []byte("5")); got.verdict != isNews || got.typ != event.Added {
+		if got, _ := d.observe(line.Added, []byte(namespace), []byte("a"), nil, []byte("5")); got.verdict != isNews || got.typ != line.Added {
 			t.Errorf("in %s: %+v", namespace, got)
 		}
 	}
@@ -133,7 +134,7 @@ func TestDiffNamespaces(t *testing.T) {
 func TestDiffLookupFails(t *testing.T) {
 	fault := errors.New("disk")
 	d := diff{known: func(string, string) (event.Known, bool, error) { return event.Known{}, false, fault }}
-	if _, err := d.observe(event.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
+	if _, err := d.observe(line.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -224,14 +225,14 @@ func applied(known book, list []shown, live book) error {
 	for _, n := range news {
 		k, ok := reader[n.name]
 		switch {
-		case n.typ == event.Added && ok:
+		case n.typ == line.Added && ok:
 			return fmt.Errorf("%v while %v is there", n, k)
-		case n.typ != event.Added && (!ok || k.UID != n.uid):
+		case n.typ != line.Added && (!ok || k.UID != n.uid):
 			return fmt.Errorf("%v of what is not there (%v)", n, k)
 		case ok && k.UID == n.uid && k.ResourceVersion == n.rv:
 			return fmt.Errorf("%v is told again", n)
 		}
-		if n.typ == event.Deleted {
+		if n.typ == line.Deleted {
 			delete(reader, n.name)
 			continue
 		}

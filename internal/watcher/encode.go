@@ -9,6 +9,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
@@ -76,9 +77,9 @@ const maxWarned = 1024
 // namespace; of one that is not, s.object may have the names alone. An object that no line can hold must not stall its
 // stream: where it can be named, it takes the way of all others, as an event.Object that is Unusable. What cannot be
 // distinguished from other objects, or from its next version, is an error.
-func (s *Stream) scan(t event.Type, raw []byte) (mine bool, err error) {
+func (s *Stream) scan(t line.Type, raw []byte) (mine bool, err error) {
 	o := &s.object
-	known := t == event.Added || t == event.Modified || t == event.Deleted
+	known := t == line.Added || t == line.Modified || t == line.Deleted
 	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) && client.IsPosition(o.ResourceVersion) {
 		s.encoder.others.Inc()
 		return false, nil
@@ -89,7 +90,7 @@ func (s *Stream) scan(t event.Type, raw []byte) (mine bool, err error) {
 		}
 	}
 	switch {
-	case t == event.Bookmark:
+	case t == line.Bookmark:
 		return true, nil
 	case !known:
 		return false, fmt.Errorf("%w: type %q", client.ErrBadFrame, t)
@@ -149,10 +150,10 @@ func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object, silently
 // addGone writes the line about an object that a list has shown to be gone.
 func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
-	t := checkpoint.Transition{Type: event.Deleted, Origin: event.FromRelist, HeldBack: true, Namespace: namespace, Name: name}
+	t := checkpoint.Transition{Type: line.Deleted, Origin: line.FromRelist, HeldBack: true, Namespace: namespace, Name: name}
 	switch {
 	case silently:
-	case e.sel.excludes(namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(event.Deleted):
+	case e.sel.excludes(namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(line.Deleted):
 		e.filtered.Inc()
 	default:
 		before, err := e.before(namespace, name)
@@ -173,13 +174,13 @@ func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (chec
 
 // know updates the stored previous version of an object after a transition. With an empty value the stored one stays.
 func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
-	if t.Type == event.Added || t.Type == event.Modified {
+	if t.Type == line.Added || t.Type == line.Modified {
 		e.recent.put(t.Namespace, t.Name, t.UID)
 	}
 	switch t.Type {
-	case event.Added:
+	case line.Added:
 		e.track(1)
-	case event.Deleted:
+	case line.Deleted:
 		e.track(-1)
 		e.recent.remove(t.Namespace, t.Name)
 		if e.previous != nil {
@@ -208,9 +209,9 @@ func (e *encoder) encode(
 	}
 	var before previous.Version
 	mark := e.writers.next(l.Type, o)
-	compares := e.previous != nil && l.Type != event.Deleted && o.Unusable == nil
+	compares := e.previous != nil && l.Type != line.Deleted && o.Unusable == nil
 	if compares {
-		if l.Type == event.Modified {
+		if l.Type == line.Modified {
 			if before, err = e.before(o.Namespace, o.Name); err != nil {
 				return nil, err
 			}
@@ -237,7 +238,7 @@ func (e *encoder) encode(
 	switch {
 	case compares:
 		return e.previous.Value(t.Withheld), nil
-	case e.previous != nil && l.Type != event.Deleted:
+	case e.previous != nil && l.Type != line.Deleted:
 		return e.previous.Unknown(t.Withheld), nil
 	}
 	return nil, nil
@@ -292,7 +293,7 @@ func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool
 	if e.sel.excludes(o.Namespace) {
 		return nil
 	}
-	e.writers.next(event.Added, o)
+	e.writers.next(line.Added, o)
 	if e.previous == nil || o.Unusable != nil {
 		return nil
 	}

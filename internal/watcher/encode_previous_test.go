@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/previous"
 )
 
@@ -31,7 +32,7 @@ func TestPreviousTooDeep(t *testing.T) {
 	if same, err := store.Compare(before, &o); same || err != nil {
 		t.Fatal(same, err)
 	}
-	line := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: time.Now()}
+	line := event.Line{Type: line.Modified, Origin: line.FromWatch, Received: time.Now()}
 	got, err := e.appendLine(nil, line, &o, before)
 	if text := string(got); err != nil || strings.Contains(text, `"changes"`) || !strings.Contains(text, `"object"`) {
 		t.Errorf("%.300s, %v", text, err)

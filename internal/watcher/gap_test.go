@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/fake"
 	"kubejournal/internal/watcher"
 )
@@ -455,7 +455,7 @@ func TestTruncatedBeforeSynced(t *testing.T) {
 		must(t, err)
 		state, _, err := store.Stream("configmaps")
 		must(t, err)
-		state.Complete(state.ResourceVersion, &event.Count{})
+		state.Complete(state.ResourceVersion, &line.Count{})
 		b := checkpoint.NewBatch()
 		b.Add("configmaps", &checkpoint.Changes{State: &state})
 		must(t, errors.Join(store.Commit(b), store.Close()))

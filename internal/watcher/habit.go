@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/kube/client"
 )
@@ -94,7 +95,7 @@ type order struct {
 
 // read takes the version of the next event or bookmark.
 func (o *order) read(rv []byte) {
-	o.next, o.number = event.VersionNumber(rv)
+	o.next, o.number = line.VersionNumber(rv)
 	o.stays = false
 }
 
@@ -110,7 +111,7 @@ func (o *order) move(rv []byte) bool {
 // contradicts returns why the scanned object cannot be the next event of the watch; nil where it can. An event that was
 // read before and says nothing new is repeated, and is dropped. errNotCommitted means that the answer needs a
 // checkpoint with all that was submitted: flushed says that it has that.
-func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err error) {
+func (s *Stream) contradicts(t line.Type, flushed bool) (repeated bool, err error) {
 	o := &s.object
 	n, ok := s.order.next, s.order.number
 	switch {
@@ -121,9 +122,9 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 	}
 	rises := s.order.version == 0 || n > s.order.version
 	switch {
-	case t != event.Deleted && !rises:
+	case t != line.Deleted && !rises:
 		k, err := s.knownOf(o)
-		if err == nil && k.UID == string(o.UID) && (t == event.Added || k.ResourceVersion == string(o.ResourceVersion)) {
+		if err == nil && k.UID == string(o.UID) && (t == line.Added || k.ResourceVersion == string(o.ResourceVersion)) {
 			return false, s.contradiction(errStartsOver, t, "as before")
 		}
 		return false, cmp.Or(err, s.contradiction(errOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
@@ -139,14 +140,14 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 	err = s.compare(t, k)
 	// Some servers give a deletion the version that the object had before, and what expires together is deleted at one
 	// version: such an event may have been read before.
-	again := t == event.Deleted && !rises && n < s.order.version
+	again := t == line.Deleted && !rises && n < s.order.version
 	switch {
 	case (err != nil || again) && !flushed:
 		return false, errNotCommitted
-	case err != nil && (!rises || t == event.Deleted && s.order.version == 0):
+	case err != nil && (!rises || t == line.Deleted && s.order.version == 0):
 		return true, nil // it may have been read before
 	}
-	s.order.stays = t == event.Deleted && k.ResourceVersion == string(o.ResourceVersion)
+	s.order.stays = t == line.Deleted && k.ResourceVersion == string(o.ResourceVersion)
 	return false, err
 }
 
@@ -156,7 +157,7 @@ const atBeginning = 64
 
 // agrees reports whether the event fits what the stream has met of the object, so that the checkpoint need not be
 // asked.
-func (s *Stream) agrees(t event.Type, rises bool) bool {
+func (s *Stream) agrees(t line.Type, rises bool) bool {
 	if !rises || s.order.version == 0 {
 		return false
 	}
@@ -164,35 +165,35 @@ func (s *Stream) agrees(t event.Type, rises bool) bool {
 	s.order.events++
 	switch s.encoder.recent.look(o.Namespace, o.Name, o.UID) {
 	case uidSame:
-		return t != event.Added
+		return t != line.Added
 	case uidUnknown:
-		return t == event.Added && s.order.events > atBeginning
+		return t == line.Added && s.order.events > atBeginning
 	case uidOther:
 	}
 	return false
 }
 
 // compare returns why an event of the scanned object cannot follow what is known under its name.
-func (s *Stream) compare(t event.Type, k event.Known) error {
+func (s *Stream) compare(t line.Type, k event.Known) error {
 	o := &s.object
 	there, same := k.Name != "", k.Name != "" && k.UID == string(o.UID)
 	switch {
-	case t == event.Added && same:
+	case t == line.Added && same:
 		return s.contradiction(errStartsOver, t, "known at "+k.ResourceVersion)
-	case t == event.Added && there:
+	case t == line.Added && there:
 		return s.contradiction(errMissed, t, "another object was there")
-	case t != event.Added && there && !same:
+	case t != line.Added && there && !same:
 		return s.contradiction(errMissed, t, "another object was there")
-	case t != event.Added && !there:
+	case t != line.Added && !there:
 		return s.contradiction(errMissed, t, "it was not there")
-	case t == event.Modified && same && k.ResourceVersion == string(o.ResourceVersion):
+	case t == line.Modified && same && k.ResourceVersion == string(o.ResourceVersion):
 		return s.contradiction(errStartsOver, t, "known at "+k.ResourceVersion)
 	}
 	return nil
 }
 
 // contradiction is an error about the scanned event.
-func (s *Stream) contradiction(err error, t event.Type, why string) error {
+func (s *Stream) contradiction(err error, t line.Type, why string) error {
 	o := &s.object
 	return fmt.Errorf("%w: %s %s/%s at %s, %s", err, t, o.Namespace, o.Name, o.ResourceVersion, why)
 }
@@ -209,7 +210,7 @@ func (s *Stream) whole() bool {
 }
 
 // isLast reports whether the scanned event is the same as the one before.
-func (s *Stream) isLast(t event.Type) bool {
+func (s *Stream) isLast(t line.Type) bool {
 	o, dst := &s.object, s.order.this[:0]
 	for _, part := range [...][]byte{o.Namespace, o.Name, o.UID, o.ResourceVersion} {
 		dst = append(append(dst, part...), 0)
@@ -354,7 +355,7 @@ func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string,
 				rv, err = at, nil
 			}
 		}
-		if err != nil || !event.Later(atLeast, rv) || n == versionAsked {
+		if err != nil || !line.Later(atLeast, rv) || n == versionAsked {
 			return rv, err
 		}
 		if !client.Sleep(ctx, pause) {
@@ -395,12 +396,12 @@ func (r *relist) checkFirst(ctx context.Context, rv string) error {
 	if err != nil || item == nil {
 		return err
 	}
-	mine, err := s.scan(event.Added, item)
+	mine, err := s.scan(line.Added, item)
 	if err != nil || !mine {
 		return err
 	}
 	o := &s.object
-	before := string(o.ResourceVersion) == rv || event.Later(rv, string(o.ResourceVersion))
+	before := string(o.ResourceVersion) == rv || line.Later(rv, string(o.ResourceVersion))
 	if before && r.diff.seen.get(identify(o.UID, o.Namespace, o.Name)) == 0 {
 		return fmt.Errorf("%w: %s/%s", errIncomplete, o.Namespace, o.Name)
 	}

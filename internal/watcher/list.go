@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 )
 
@@ -212,7 +213,7 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 // reads around what makes a page fail, see detour, but not at an exact version.
 func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
 	s, exact := r.s, o.ResourceVersion
-	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
+	take := func(o *event.Object) error { return r.take(ctx, line.Added, time.Now(), o) }
 	count := func() { r.items++ }
 	confirm := func(meta client.ListMeta) error {
 		if err := s.client.ConfirmNow(ctx); err != nil || rv != "" {
@@ -309,7 +310,7 @@ func (s *Stream) readPage(
 			return meta, err
 		}
 		count()
-		mine, err := s.scan(event.Added, item)
+		mine, err := s.scan(line.Added, item)
 		s.listed = append(append(append(s.listed[:0], s.object.Namespace...), '/'), s.object.Name...)
 		if unnamed = len(s.object.Kind) == 0; unnamed && err == nil {
 			err = s.checkListKind(page.Kind())

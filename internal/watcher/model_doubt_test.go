@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/invariant"
 )
 
@@ -179,8 +179,8 @@ func (o *oracle) uncovered(d query.Doubt, streams []modelStream, since, until ti
 	if covered.After(until) {
 		o.t.Fatalf("from %s to %s, which is covered: %+v", since, until, d)
 	}
-	same := []event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}
-	if only.Name == "" || d.From.IsZero() || d.To.IsZero() || !slices.Contains(same, event.GapReason(d.Reason)) {
+	same := []line.Reason{line.Expired, line.PositionRefused, line.RelistInterrupted}
+	if only.Name == "" || d.From.IsZero() || d.To.IsZero() || !slices.Contains(same, line.Reason(d.Reason)) {
 		return
 	}
 	var before, after told
@@ -268,11 +268,11 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 
 // inGap reports whether a gap of a stream began at a time: the clock stood still, so what it lost may be of that moment.
 func (o *oracle) inGap(streams []modelStream, at time.Time) bool {
-	gaps := []event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}
+	gaps := []line.Reason{line.Expired, line.PositionRefused, line.RelistInterrupted}
 	return slices.ContainsFunc(o.covered, func(c coverage.Stream) bool {
 		return slices.ContainsFunc(streams, func(s modelStream) bool { return s.name == c.Name }) &&
 			slices.ContainsFunc(c.Intervals, func(i coverage.Interval) bool {
-				return i.To.Equal(at) && slices.Contains(gaps, event.GapReason(i.End))
+				return i.To.Equal(at) && slices.Contains(gaps, line.Reason(i.End))
 			})
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/invariant"
 )
 
@@ -407,7 +407,7 @@ func (m *model) allBehind(v uint64) (all bool) {
 	all = true
 	m.each(func() {
 		for _, s := range m.life.manager.Streams() {
-			all = all && event.Later(s.Position, fmt.Sprint(v))
+			all = all && line.Later(s.Position, fmt.Sprint(v))
 		}
 	})
 	return all

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to be
@@ -37,7 +37,7 @@ func (s *Stream) lose(ctx context.Context, o outcome) error {
 	switch {
 	case s.state.Valid():
 		s.state.Lose(o.gap())
-	case s.state.PendingGap != event.PositionAheadOfServer || s.state.From() == "":
+	case s.state.PendingGap != line.PositionAheadOfServer || s.state.From() == "":
 		return nil
 	}
 	s.state.Confirmed = s.lastConfirmed(time.Now())
@@ -49,14 +49,14 @@ func (s *Stream) lose(ctx context.Context, o outcome) error {
 // back notes, in the middle of a list, that a version has shown that the server was put back. This replaces any other reason for a
 // GAP. It returns errAhead, with a text.
 func (s *Stream) back(version, format string, args ...any) error {
-	s.state.Lose(event.PositionAheadOfServer)
+	s.state.Lose(line.PositionAheadOfServer)
 	s.backAt = version
 	return fmt.Errorf("%w: "+format, append([]any{errAhead}, args...)...)
 }
 
 // listCompleted notes a complete list at the version rv, asked for at began, with all its lines written but the SYNCED
 // line that says count. Without a count there is none to write.
-func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *checkpoint.Stream {
+func (s *Stream) listCompleted(rv string, count *line.Count, began time.Time) *checkpoint.Stream {
 	s.state.Complete(rv, count)
 	s.pace.goal = ""
 	s.behind = false                  // a list stores what is missing
@@ -74,10 +74,10 @@ func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *
 func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
 	b.Turn = s.state.Turn
-	line := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
-	b.AddLine(line, event.Synced, "", now, nil)
+	raw := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
+	b.AddLine(raw, line.Synced, "", now, nil)
 	s.state.Apply(&checkpoint.Transition{
-		Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(), Count: s.state.Closing,
+		Type: line.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(), Count: s.state.Closing,
 	}, &b.Changes)
 	// The list has what was before it was asked for. What came while it was read is for the watch.
 	var began time.Time

@@ -12,6 +12,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
@@ -22,8 +23,8 @@ type relist struct {
 	s           *Stream
 	diff        diff
 	began       time.Time
-	origin      event.Origin
-	gap         event.GapReason   // the reason of the GAP line; "" for none
+	origin      line.Origin
+	gap         line.Reason       // the reason of the GAP line; "" for none
 	due         bool              // the GAP line is still to be written, at the latest before the first other line
 	version     string            // what the GAP line says: the server's, from before the list; "" in a first sync
 	items       int64             // that the list has had until now, of whatever namespace or shard
@@ -38,7 +39,7 @@ type relist struct {
 	cause       error             // why the first page failed that had a hole
 	adopts      bool              // so are those of a published position; until its end, several versions are known
 	batch       *recorder.Batch
-	count       event.Count
+	count       line.Count
 }
 
 // newRelist waits until the checkpoint has all that the stream has submitted: the difference is taken against that.
@@ -48,10 +49,10 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 		return nil, err
 	}
 	if r.gap == "" && s.state.Open == nil {
-		r.origin = event.FromSnapshot
+		r.origin = line.FromSnapshot
 		return r, nil
 	}
-	r.gap = cmp.Or(r.gap, event.RelistInterrupted)
+	r.gap = cmp.Or(r.gap, line.RelistInterrupted)
 	err = r.decideGap(ctx)
 	return r, err
 }
@@ -67,12 +68,12 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
 	r := &relist{
-		s: s, began: time.Now(), origin: event.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(), batch: s.producer.Batch(),
+		s: s, began: time.Now(), origin: line.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(), batch: s.producer.Batch(),
 	}
 	if s.spec.SkipInitial && !s.seen && s.state.ResourceVersion == "" && s.state.Open == nil {
 		// What others have written is in this replica's journal only if it is written again.
 		reason := s.state.PendingGap
-		r.skip = reason != event.CheckpointLost && reason != event.PositionAheadOfServer || s.rec.Published(s.spec.Name).Over == nil
+		r.skip = reason != line.CheckpointLost && reason != line.PositionAheadOfServer || s.rec.Published(s.spec.Name).Over == nil
 	}
 	if !empty {
 		r.diff.known = s.known
@@ -87,7 +88,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 func (r *relist) decideGap(ctx context.Context) (err error) {
 	s := r.s
 	atLeast := s.state.From()
-	if r.gap == event.PositionAheadOfServer {
+	if r.gap == line.PositionAheadOfServer {
 		atLeast = "" // it was asked for more than once
 	}
 	if r.version, err = s.currentVersion(ctx, atLeast); err != nil {
@@ -96,7 +97,7 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 	if err := s.client.Confirm(ctx); err != nil {
 		return err
 	}
-	if r.gap != event.PositionAheadOfServer && (event.Later(s.state.From(), r.version) || event.Later(s.adoption.others, r.version)) {
+	if r.gap != line.PositionAheadOfServer && (line.Later(s.state.From(), r.version) || line.Later(s.adoption.others, r.version)) {
 		return s.back(r.version, "the server is at %s, behind %s", r.version, s.state.From())
 	}
 	if open := s.state.Open; open != nil && s.state.PendingGap == "" {
@@ -113,7 +114,7 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 
 // mayBeNone reports whether there is no gap where nothing differs: the server, or the list, is at the position.
 func (r *relist) mayBeNone(rv string) bool {
-	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != event.PositionAheadOfServer && r.gap != event.JournalTruncated
+	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != line.PositionAheadOfServer && r.gap != line.JournalTruncated
 }
 
 // writeGap writes the GAP line, where it is still due, before a line about what the server shows at the version rv.
@@ -122,26 +123,26 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 		return nil
 	}
 	r.due = false
-	if event.Later(rv, r.version) {
+	if line.Later(rv, r.version) {
 		r.version = rv // the journal may have a GAP of the position's own version
 	}
 	s, now, from, fromTime := r.s, time.Now(), r.s.state.From(), time.Time{}
 	told := r.version
-	if r.gap == event.PositionAheadOfServer && s.backAt != "" && event.Later(told, s.backAt) {
+	if r.gap == line.PositionAheadOfServer && s.backAt != "" && line.Later(told, s.backAt) {
 		told = s.backAt
 	}
 	switch confirmed := s.lastConfirmed(now); {
-	case r.gap == event.JournalTruncated:
+	case r.gap == line.JournalTruncated:
 		from = "" // the lines that the reader has are not known
 	case confirmed > 0:
 		fromTime = time.Unix(0, max(confirmed, min(s.state.Read, now.UnixNano())))
 	}
-	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, told)
-	r.batch.AddLine(line, event.Gap, "", now, nil)
+	raw := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, told)
+	r.batch.AddLine(raw, line.Gap, "", now, nil)
 	s.outages.Note(s.spec.Name, zapcore.WarnLevel, "history was lost, writing the difference", string(r.gap), nil,
 		zap.String("from", from), zap.String("serverVersion", r.version))
 	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
-	t := checkpoint.Transition{Type: event.Gap, Reason: r.gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}
+	t := checkpoint.Transition{Type: line.Gap, Reason: r.gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}
 	r.state.Apply(&t, &r.batch.Changes)
 	return r.submit(ctx)
 }
@@ -150,7 +151,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 // the list goes on.
 func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Time) (rv string, err error) {
 	mine, err := r.s.scan(e.Type, e.Object)
-	if e.Type != event.Bookmark {
+	if e.Type != line.Bookmark {
 		r.items++
 	}
 	if err != nil || !mine {
@@ -158,7 +159,7 @@ func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Ti
 	}
 	o := &r.s.object
 	switch {
-	case e.Type != event.Bookmark:
+	case e.Type != line.Bookmark:
 		return "", r.take(ctx, e.Type, received, o)
 	case !o.InitialEventsEnd:
 		return "", errNoListEnd // bookmarks only begin after the one that ends a streamed list
@@ -169,7 +170,7 @@ func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Ti
 }
 
 // take takes one object of the list.
-func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
+func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *event.Object) error {
 	if v := parseVersion(o.ResourceVersion); r.highest.before(v) && v < hashed {
 		r.highest = v
 	}
@@ -202,22 +203,22 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 			return err
 		}
 	}
-	line, err := r.s.encoder.add(r.batch, event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
+	raw, err := r.s.encoder.add(r.batch, event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
 	if err != nil {
 		return err
 	}
-	return r.apply(ctx, &line)
+	return r.apply(ctx, &raw)
 }
 
 // goesBack reports whether an object is at an earlier version than it was, or at one that cannot be compared with that,
 // or whether another object has its name at the same version.
 func (r *relist) goesBack(d *decision, rv string) bool {
-	if d.typ != event.Modified && !d.replaced || d.old.Doubtful || !r.vouches() {
+	if d.typ != line.Modified && !d.replaced || d.old.Doubtful || !r.vouches() {
 		return false
 	}
-	_, was := event.VersionNumber([]byte(d.old.ResourceVersion))
-	_, is := event.VersionNumber([]byte(rv))
-	return was != is || event.Later(d.old.ResourceVersion, rv) || d.replaced && d.old.ResourceVersion == rv
+	_, was := line.VersionNumber([]byte(d.old.ResourceVersion))
+	_, is := line.VersionNumber([]byte(rv))
+	return was != is || line.Later(d.old.ResourceVersion, rv) || d.replaced && d.old.ResourceVersion == rv
 }
 
 // vouches reports whether all that is known, and not doubtful, is of a server whose versions the list continues.
@@ -227,7 +228,7 @@ func (r *relist) vouches() bool {
 		reason = open.Reason
 	}
 	switch reason {
-	case "", event.PositionAheadOfServer, event.JournalTruncated:
+	case "", line.PositionAheadOfServer, line.JournalTruncated:
 		return false
 	}
 	return !r.adopts
@@ -247,7 +248,7 @@ func (r *relist) apply(ctx context.Context, l *checkpoint.Transition) error {
 	r.state.Apply(l, &r.batch.Changes)
 	if !l.HeldBack {
 		r.count.Add(l.Type)
-	} else if l.Type != event.Deleted {
+	} else if l.Type != line.Deleted {
 		r.count.Unchanged++
 	}
 	return r.submitFull(ctx)
@@ -256,14 +257,14 @@ func (r *relist) apply(ctx context.Context, l *checkpoint.Transition) error {
 // check looks whether the server went back since the list began, which shows the version rv. The server is asked again, since its
 // answers to lists may lag behind that one.
 func (r *relist) check(ctx context.Context, rv string) error {
-	if !event.Later(r.version, rv) {
+	if !line.Later(r.version, rv) {
 		return nil
 	}
 	now, err := r.s.currentVersion(ctx, r.version)
 	switch {
 	case err != nil:
 		return err
-	case event.Later(r.version, now):
+	case line.Later(r.version, now):
 		return r.s.back(now, "%s, the list is at %s, and the server at %s", r.version, rv, now)
 	}
 	return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)

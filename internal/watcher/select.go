@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/filter"
 )
 
@@ -58,7 +59,7 @@ func (s *selector) excludes(namespace []byte) bool {
 }
 
 // wants reports whether lines of a type are written.
-func (s *selector) wants(t event.Type) bool {
+func (s *selector) wants(t line.Type) bool {
 	return s.Types == nil || slices.Contains(s.Types, string(t))
 }
 
@@ -66,7 +67,7 @@ var errUnusable = errors.New("evaluate filter: the object is unusable")
 
 // matches asks the filter about an object as the server sent it; of an unusable one, nothing is known but its name. Where
 // the filter cannot be evaluated, the object is counted, and written.
-func (s *selector) matches(t event.Type, o *event.Object) bool {
+func (s *selector) matches(t line.Type, o *event.Object) bool {
 	if s.filter == nil {
 		return true
 	}
@@ -93,7 +94,7 @@ func (s *selector) matchesGone(withheld bool) bool {
 	if s.filter == nil {
 		return true
 	}
-	if yes, decided := s.filter.MatchUnknown(string(event.Deleted)); decided {
+	if yes, decided := s.filter.MatchUnknown(string(line.Deleted)); decided {
 		return yes
 	}
 	return !withheld

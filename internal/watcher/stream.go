@@ -21,6 +21,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
@@ -162,7 +163,7 @@ func NewStream(
 	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
-	m.Events.WithLabelValues(gvr.Group, gvr.Resource, string(event.Gap), "") // at 0, so that a query sees the first one
+	m.Events.WithLabelValues(gvr.Group, gvr.Resource, string(line.Gap), "") // at 0, so that a query sees the first one
 	s.setState(Starting, "")
 	return s, nil
 }
@@ -178,7 +179,7 @@ func (s *Stream) load(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	if s.spec.Owed && st == (checkpoint.Stream{}) {
-		st.Lose(event.CheckpointLost)
+		st.Lose(line.CheckpointLost)
 	}
 	s.state = st
 	if err := s.loadPrevious(ctx); err != nil {
@@ -379,7 +380,7 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 		return "", err
 	}
 	s.pace.goal, s.pace.asked = current, asked
-	if event.Later(s.state.ResourceVersion, current) {
+	if line.Later(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 		s.backAt = current
 		return "", s.attest(ctx, err)

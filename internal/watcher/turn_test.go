@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
@@ -35,7 +35,7 @@ func TestListSaysItsTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.state = checkpoint.Stream{ResourceVersion: "5", Turn: 7, Closing: new(event.Count)}
+	s.state = checkpoint.Stream{ResourceVersion: "5", Turn: 7, Closing: new(line.Count)}
 	r := &relist{s: s, state: *s.state.Clone(), batch: s.producer.Batch()}
 	r.batch.Changes.Put(nil, []byte("a"), []byte("u"), []byte("5"))
 	if err := r.submit(t.Context()); err != nil {

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
@@ -51,7 +52,7 @@ func (s *Stream) follow(ctx context.Context, w *client.WatchReader) error {
 	s.outages.Watched(s.spec.Name)
 	s.pace.began()
 	s.order = order{last: s.order.last[:0], this: s.order.this}
-	s.order.version, _ = event.VersionNumber([]byte(s.state.ResourceVersion))
+	s.order.version, _ = line.VersionNumber([]byte(s.state.ResourceVersion))
 	for {
 		// How long the writing takes is not the server's silence.
 		asked := time.Now()
@@ -133,7 +134,7 @@ func (s *Stream) takeEvent(
 	}
 	s.order.read(o.ResourceVersion)
 	switch {
-	case e.Type == event.Bookmark:
+	case e.Type == line.Bookmark:
 		s.bookmarks = true
 	case mine:
 		repeated, err := s.contradicts(e.Type, false)
@@ -153,7 +154,7 @@ func (s *Stream) takeEvent(
 		}
 		s.noteEvent()
 		s.encoder.writtenAt = 0
-		t, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o, false)
+		t, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: line.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return b, err
 		}

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/previous"
 )
 
@@ -27,7 +28,7 @@ func newWriters(previous *previous.Store, selects bool) writers {
 }
 
 // next takes a version of an object that is seen, and returns the mark of the one before; 0 where that is not known.
-func (w *writers) next(t event.Type, o *event.Object) event.Mark {
+func (w *writers) next(t line.Type, o *event.Object) event.Mark {
 	if w.marks == nil || len(o.UID) == 0 {
 		return 0
 	}
@@ -35,7 +36,7 @@ func (w *writers) next(t event.Type, o *event.Object) event.Mark {
 	before, found := w.marks[id]
 	mark := o.Mark(before)
 	switch {
-	case t == event.Deleted, mark == 0:
+	case t == line.Deleted, mark == 0:
 		delete(w.marks, id)
 		return 0
 	case mark == before:
@@ -54,10 +55,10 @@ func (w *writers) reset() { clear(w.marks) }
 // two versions that lists have shown there may have been any number of writes. Where it is for changes to decide, owned is true.
 func (e *encoder) written(l event.Line, o *event.Object, before event.Mark) (w event.Write, owned bool) {
 	switch {
-	case l.Origin != event.FromWatch || o.Unusable != nil:
-	case l.Type == event.Added && !e.writers.selects:
+	case l.Origin != line.FromWatch || o.Unusable != nil:
+	case l.Type == line.Added && !e.writers.selects:
 		return o.Created(), false
-	case l.Type == event.Modified:
+	case l.Type == line.Modified:
 		return o.Written(before)
 	}
 	return event.Write{}, false

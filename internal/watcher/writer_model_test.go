@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // truth is who really wrote a version, and when by the server's clock.
@@ -32,7 +33,7 @@ type truth struct {
 // writtenVersion is one version of the object as a watch shows it.
 type writtenVersion struct {
 	truth
-	typ    event.Type
+	typ    line.Type
 	raw    []byte
 	number int
 	object int
@@ -218,11 +219,11 @@ func (s *apiServer) create() *writtenVersion {
 	if len(s.live.GetManagedFields()) == 0 {
 		t.manager = "" // nothing to own
 	}
-	return s.shown(event.Added, t)
+	return s.shown(line.Added, t)
 }
 
 // shown is the live object as a watch shows it.
-func (s *apiServer) shown(t event.Type, by truth) *writtenVersion {
+func (s *apiServer) shown(t line.Type, by truth) *writtenVersion {
 	s.version++
 	s.live.SetResourceVersion(strconv.Itoa(s.version))
 	raw, err := json.Marshal(s.live.Object)
@@ -283,7 +284,7 @@ func (s *apiServer) step() *writtenVersion {
 		t.how, t.manager = "replace", s.manager()
 		next = s.replaced(t.manager)
 	case n == 19 && s.rnd.IntN(4) == 0:
-		gone := s.shown(event.Deleted, truth{how: "gone"})
+		gone := s.shown(line.Deleted, truth{how: "gone"})
 		s.live, s.copies = nil, nil
 		return gone
 	}
@@ -298,7 +299,7 @@ func (s *apiServer) step() *writtenVersion {
 	}
 	s.copies = append(s.copies, s.live)
 	s.live = next
-	return s.shown(event.Modified, t)
+	return s.shown(line.Modified, t)
 }
 
 func (s *apiServer) updated(by *managedfields.FieldManager, next *unstructured.Unstructured, manager string) *unstructured.Unstructured {

@@ -16,6 +16,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
@@ -76,15 +77,15 @@ func (s *writerStream) start() {
 }
 
 // take takes a version, and returns what its line says of the writer; false where it has none.
-func (s *writerStream) take(v *writtenVersion, from event.Origin) (said writtenLine, ok bool) {
+func (s *writerStream) take(v *writtenVersion, from line.Origin) (said writtenLine, ok bool) {
 	if err := s.e.render.Scan(v.raw, &s.object); err != nil {
 		s.t.Fatal(err)
 	}
 	b := s.producer.Batch()
 	s.batch = b.Number()
 	typ := v.typ
-	if from == event.FromRelist {
-		typ = event.Modified
+	if from == line.FromRelist {
+		typ = line.Modified
 		s.e.writers.reset()
 	}
 	l := event.Line{Type: typ, Origin: from, Received: time.Now()}
@@ -93,11 +94,11 @@ func (s *writerStream) take(v *writtenVersion, from event.Origin) (said writtenL
 	}
 	s.pending.Add(&b.Changes)
 	if b.Len() > 0 {
-		line := append(event.AppendSeq(nil, uint64(v.number)), b.Lines()...)
-		if err := json.Unmarshal(line, &said); err != nil {
+		raw := append(line.AppendSeq(nil, uint64(v.number)), b.Lines()...)
+		if err := json.Unmarshal(raw, &said); err != nil {
 			s.t.Fatal(err)
 		}
-		s.lines = append(s.lines, line)
+		s.lines = append(s.lines, raw)
 	}
 	ok = b.Len() > 0
 	if s.committed == 0 {
@@ -129,9 +130,9 @@ func (s *writerStream) crash(rnd *rand.Rand) int {
 	}
 	s.pending.Reset()
 	position := s.position
-	for _, line := range s.lines[:rnd.IntN(len(s.lines)+1)] {
-		var h event.Header
-		if err := event.ParseHeader(line, &h); err != nil {
+	for _, raw := range s.lines[:rnd.IntN(len(s.lines)+1)] {
+		var h line.Header
+		if err := line.ParseHeader(raw, &h); err != nil {
 			s.t.Fatal(err)
 		}
 		previous.Replay(header, &h, &s.pending)
@@ -196,10 +197,10 @@ func writerHistory(t *testing.T, seed uint64, all map[string]*tally) {
 			if rnd.IntN(8) == 0 {
 				continue // it lags behind
 			}
-			from := event.FromWatch
-			if n := len(history); n-next[i] > 1 && history[n-1].typ == event.Modified && rnd.IntN(10) == 0 {
+			from := line.FromWatch
+			if n := len(history); n-next[i] > 1 && history[n-1].typ == line.Modified && rnd.IntN(10) == 0 {
 				if next[i] > 0 && history[next[i]-1].object == history[n-1].object {
-					next[i], from = n-1, event.FromRelist // the versions between are gone
+					next[i], from = n-1, line.FromRelist // the versions between are gone
 				}
 			}
 			for ; next[i] < len(history); next[i]++ {
@@ -209,7 +210,7 @@ func writerHistory(t *testing.T, seed uint64, all map[string]*tally) {
 					list, _ := changes.Append(nil, history[max(next[i]-1, 0)].raw, v.raw)
 					t.Fatalf("what changed: %s", list)
 				}
-				from = event.FromWatch
+				from = line.FromWatch
 			}
 			switch rnd.IntN(40) {
 			case 0, 1, 2, 3, 4, 5:
@@ -221,7 +222,7 @@ func writerHistory(t *testing.T, seed uint64, all map[string]*tally) {
 	}
 }
 
-func checkWriter(t *testing.T, all map[string]*tally, stream string, seed uint64, v *writtenVersion, from event.Origin, said writtenLine) bool {
+func checkWriter(t *testing.T, all map[string]*tally, stream string, seed uint64, v *writtenVersion, from line.Origin, said writtenLine) bool {
 	count := func(what string) *tally {
 		for _, name := range []string{stream + ": " + what, stream + ": " + what + " of " + v.how} {
 			if all[name] == nil {
@@ -231,8 +232,8 @@ func checkWriter(t *testing.T, all map[string]*tally, stream string, seed uint64
 		return all[stream+": "+what]
 	}
 	who, when := count("manager"), count("writtenAt")
-	right := said.Manager == v.manager && said.Subresource == v.subresource && v.typ != event.Deleted
-	rightTime := said.WrittenAt.Unix() == v.at && v.typ != event.Deleted
+	right := said.Manager == v.manager && said.Subresource == v.subresource && v.typ != line.Deleted
+	rightTime := said.WrittenAt.Unix() == v.at && v.typ != line.Deleted
 	known, timed := said.Manager != "" || said.Subresource != "", !said.WrittenAt.IsZero()
 	all[stream+": manager of "+v.how].count(known, right)
 	all[stream+": writtenAt of "+v.how].count(timed, rightTime)
@@ -253,18 +254,18 @@ func TestWriterRemembered(t *testing.T) {
 	}
 	w := writers{marks: map[uint64]event.Mark{}}
 	for i, c := range []struct {
-		typ     event.Type
+		typ     line.Type
 		time    string // of the one entry
 		version string
 		named   bool
 	}{
-		{event.Added, "10:00:00", "1", false},
-		{event.Modified, "10:00:01", "2", true},
-		{event.Modified, "10:00:01", "3", false}, // in the same second
-		{event.Modified, "10:00:02", "4", true},
-		{event.Deleted, "10:00:02", "5", false},
-		{event.Added, "10:00:03", "6", false},
-		{event.Modified, "10:00:04", "7", true},
+		{line.Added, "10:00:00", "1", false},
+		{line.Modified, "10:00:01", "2", true},
+		{line.Modified, "10:00:01", "3", false}, // in the same second
+		{line.Modified, "10:00:02", "4", true},
+		{line.Deleted, "10:00:02", "5", false},
+		{line.Added, "10:00:03", "6", false},
+		{line.Modified, "10:00:04", "7", true},
 	} {
 		var o event.Object
 		raw := `{"metadata":{"name":"a","uid":"u","resourceVersion":"` + c.version + `","managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","time":"2026-11-20T` +

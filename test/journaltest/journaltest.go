@@ -20,6 +20,7 @@ import (
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/invariant"
 )
 
@@ -195,13 +196,13 @@ func (j *Journal) Seal() {
 }
 
 // write appends one line.
-func (j *Journal) write(line []byte) {
+func (j *Journal) write(raw []byte) {
 	j.t.Helper()
-	all := event.AppendSeq(nil, j.seq+1)
+	all := line.AppendSeq(nil, j.seq+1)
 	if j.Term > 0 {
-		all = event.AppendTerm(all, j.Term)
+		all = line.AppendTerm(all, j.Term)
 	}
-	all = append(all, line...)
+	all = append(all, raw...)
 	first := j.file.Mark().FirstSeq
 	n, err := j.file.Write(all)
 	for err == nil && n < len(all) { // the file is rotated
@@ -229,8 +230,8 @@ type Stream struct {
 	secret   bool
 	before   map[string]version // by uid
 	progress coverage.Progress
-	origin   event.Origin
-	count    event.Count
+	origin   line.Origin
+	count    line.Count
 	position string
 }
 
@@ -312,12 +313,12 @@ func (j *Journal) made() time.Time {
 func (s *Stream) Put(by, text string) {
 	s.j.t.Helper()
 	o, v := s.object(text)
-	l := event.Line{Type: event.Added, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
+	l := event.Line{Type: line.Added, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
 	before, there := s.before[string(o.UID)]
 	if there {
-		l.Type = event.Modified
+		l.Type = line.Modified
 	}
-	if s.origin == event.FromWatch && (by != "" || !there) {
+	if s.origin == line.FromWatch && (by != "" || !there) {
 		manager, subresource, _ := strings.Cut(by, "/")
 		l.Write = event.Write{Manager: []byte(manager), Subresource: []byte(subresource), At: s.j.made().Unix()}
 	}
@@ -346,14 +347,14 @@ func (s *Stream) Delete(uid string) {
 	s.j.t.Helper()
 	v, k := s.before[UID(uid)], s.known(uid)
 	delete(s.before, UID(uid))
-	l := event.Line{Type: event.Deleted, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
-	if s.origin == event.FromRelist {
+	l := event.Line{Type: line.Deleted, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
+	if s.origin == line.FromRelist {
 		var o event.Object
 		s.j.check(s.renderer.Scan(v.shaped, &o))
-		line, err := s.renderer.AppendGone(nil, s.j.Now, k, l, &o)
+		raw, err := s.renderer.AppendGone(nil, s.j.Now, k, l, &o)
 		s.j.check(err)
 		s.count.Deleted++
-		s.j.write(line)
+		s.j.write(raw)
 		return
 	}
 	s.j.rv += 10
@@ -385,20 +386,20 @@ func (s *Stream) known(uid string) event.Known {
 
 func (s *Stream) line(l event.Line, o *event.Object) {
 	s.j.t.Helper()
-	line, err := s.renderer.AppendLine(nil, l, o)
+	raw, err := s.renderer.AppendLine(nil, l, o)
 	s.j.check(err)
-	if s.origin != event.FromWatch {
+	if s.origin != line.FromWatch {
 		s.count.Add(l.Type)
 	}
-	s.j.write(line)
+	s.j.write(raw)
 }
 
 // Snapshot begins the stream: what is put up to Synced existed before.
-func (s *Stream) Snapshot() { s.origin, s.count = event.FromSnapshot, event.Count{} }
+func (s *Stream) Snapshot() { s.origin, s.count = line.FromSnapshot, line.Count{} }
 
 // Adopt goes on after the last line of a stream that another replica has written.
 func (s *Stream) Adopt(of *Stream) {
-	s.before, s.position, s.origin = maps.Clone(of.before), of.position, event.FromWatch
+	s.before, s.position, s.origin = maps.Clone(of.before), of.position, line.FromWatch
 	s.j.rv = max(s.j.rv, of.j.rv)
 	s.progress = coverage.Progress{Since: s.j.Now.UnixNano()}
 }
@@ -408,11 +409,11 @@ func (s *Stream) HeldBack(keys ...string) { s.j.coverage.Begin(s.name, keys) }
 
 // Gap writes a GAP: the position was last confirmed at a time, which may be zero. What is put up to Synced is the net
 // difference.
-func (s *Stream) Gap(reason event.GapReason, from time.Time) {
+func (s *Stream) Gap(reason line.Reason, from time.Time) {
 	s.j.t.Helper()
 	s.j.rv += 100
 	s.j.write(s.renderer.AppendGap(nil, s.j.Now, reason, s.position, from, strconv.FormatUint(s.j.rv, 10)))
-	s.origin, s.count = event.FromRelist, event.Count{}
+	s.origin, s.count = line.FromRelist, line.Count{}
 	s.progress.Lost = string(reason)
 	s.j.Confirm(false)
 	s.j.coverage.Committed(s.j.seq, s.j.mark.FirstSeq, func(yield func(string, coverage.Progress) bool) { yield(s.name, s.progress) })
@@ -426,7 +427,7 @@ func (s *Stream) Synced() {
 	changed := s.count.Added + s.count.Modified + s.count.Deleted
 	s.count.Unchanged = int64(len(s.before)) - s.count.Added - s.count.Modified
 	s.j.write(s.renderer.AppendSynced(nil, s.j.Now, s.position, s.count))
-	s.origin = event.FromWatch
+	s.origin = line.FromWatch
 	s.progress = coverage.Progress{Since: s.j.Now.UnixNano(), Differences: changed}
 	s.j.Confirm(false, s)
 }

@@ -14,7 +14,6 @@ import (
 
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/terminal"
@@ -252,9 +251,9 @@ func why(reason string) string {
 	return coverage.Words(reason)
 }
 
-func isGap(reason string) bool { return slices.Contains(gaps, event.GapReason(reason)) }
+func isGap(reason string) bool { return slices.Contains(gaps, line.Reason(reason)) }
 
-var gaps = []event.GapReason{event.Expired, event.PositionAheadOfServer, event.PositionRefused, event.CheckpointLost, event.JournalTruncated, event.RelistInterrupted}
+var gaps = []line.Reason{line.Expired, line.PositionAheadOfServer, line.PositionRefused, line.CheckpointLost, line.JournalTruncated, line.RelistInterrupted}
 
 // kind returns a resource as kubectl -o name has it, kind in lower case and group.
 func kind(s *index.Stream) string {

@@ -15,7 +15,6 @@ import (
 	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
@@ -173,7 +172,7 @@ func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
 	}
 	p.partial = p.partial || partial || removed || v.Incomplete()
 	all := v.Value(line.FieldChanges)
-	p.news = p.news || v.Type() != event.Modified || rows.NoiseOf(v.Fields, all) == rows.NoNoise
+	p.news = p.news || v.Type() != line.Modified || rows.NoiseOf(v.Fields, all) == rows.NoNoise
 	for op := range rawjson.Elements(all) {
 		of := rawjson.Pick(op, "old", "value")
 		known := slices.ContainsFunc(p.redacted, func(other []byte) bool { return bytes.Equal(other, op) })

@@ -19,7 +19,6 @@ import (
 	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/host/terminal"
@@ -232,7 +231,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	}
 	h.seen[string(v.Text(line.FieldStream))] = true
 	by := h.isBy(v)
-	if h.Deleted && v.Type() != event.Deleted || !by && !h.mayBeBy(v) {
+	if h.Deleted && v.Type() != line.Deleted || !by && !h.mayBeBy(v) {
 		h.others++
 		return nil
 	}
@@ -241,7 +240,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if err != nil && !removed {
 		return err
 	}
-	if v.Type() == event.Added && len(h.Field) > 0 {
+	if v.Type() == line.Added && len(h.Field) > 0 {
 		if h.ops = h.Field.appendAdded(h.ops[:0], "", v.Object); len(h.ops) > 0 {
 			v.Set(line.FieldChanges, slices.Concat([]byte{'['}, h.ops, []byte{']'}))
 		}
@@ -301,7 +300,7 @@ func (h *history) isBy(v *query.Version) bool {
 		return true
 	}
 	manager := string(v.Text(line.FieldManager))
-	if v.Type() == event.Deleted || manager == "" {
+	if v.Type() == line.Deleted || manager == "" {
 		return false
 	}
 	full := manager
@@ -318,16 +317,16 @@ func (h *history) isBy(v *query.Version) bool {
 
 // mayBeBy reports whether the manager that is asked for may have written a version of which no writer is known.
 func (h *history) mayBeBy(v *query.Version) bool {
-	return len(v.Text(line.FieldManager)) == 0 && !firstSight(v) || v.Type() == event.Deleted
+	return len(v.Text(line.FieldManager)) == 0 && !firstSight(v) || v.Type() == line.Deleted
 }
 
 // firstSight reports whether a version existed when its stream began. A change between two attempts at a first list did not.
-func firstSight(v *query.Version) bool { return v.Snapshot() && v.Type() == event.Added }
+func firstSight(v *query.Version) bool { return v.Snapshot() && v.Type() == line.Added }
 
 // countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no
 // managedFields, as docs/line.md says: of these, it is not known of any.
 func (h *history) countUnknown(v *query.Version) {
-	unnamed := v.Type() == event.Deleted
+	unnamed := v.Type() == line.Deleted
 	for op := range rawjson.Elements(v.Value(line.FieldChanges)) {
 		switch string(rawjson.Inside(rawjson.Pick(op, "path")[0])) {
 		case "/metadata/deletionTimestamp":
@@ -347,13 +346,13 @@ func (h *history) countUnknown(v *query.Version) {
 // reports whether there may be more changes than the line then has, since it or the one before is truncated. The
 // error is query.ErrRemoved where that was removed.
 func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, err error) {
-	if len(v.Value(line.FieldChanges)) > 0 || v.Type() == event.Deleted {
+	if len(v.Value(line.FieldChanges)) > 0 || v.Type() == line.Deleted {
 		return len(v.Value(line.FieldChangesOmitted)) > 0, nil
 	}
 	if v.Incomplete() {
 		return true, nil
 	}
-	if v.Type() != event.Modified || len(v.Object) == 0 {
+	if v.Type() != line.Modified || len(v.Object) == 0 {
 		return false, nil
 	}
 	previous, err := v.Previous(ctx)
@@ -393,7 +392,7 @@ func owned(v *query.Version) bool {
 	}
 	resource := string(v.Text(line.FieldResource))
 	controlled = controlled || resource == "endpoints" || resource == "endpointslices"
-	if !controlled || v.Type() != event.Modified {
+	if !controlled || v.Type() != line.Modified {
 		return controlled
 	}
 	status := []byte("[")
@@ -413,7 +412,7 @@ func owned(v *query.Version) bool {
 func (h *history) hold(v *query.Version) error {
 	h.remarks.Gap(v.Fields)
 	stream := string(v.Text(line.FieldStream))
-	if v.Type() != event.Gap {
+	if v.Type() != line.Gap {
 		delete(h.gaps, stream)
 		return nil
 	}
@@ -428,7 +427,7 @@ func (h *history) hold(v *query.Version) error {
 // mark shows a GAP and the SYNCED that ends it, unless nothing had changed.
 func (h *history) mark(v *query.Version) error {
 	stream := string(v.Text(line.FieldStream))
-	if v.Type() == event.Gap {
+	if v.Type() == line.Gap {
 		if err := h.hold(v); err != nil || h.Format == "yaml" {
 			return err
 		}
@@ -547,15 +546,15 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 		return err
 	}
 	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}
-	if previous != nil && v.Type() != event.Added {
+	if previous != nil && v.Type() != line.Added {
 		from = side(previous)
 	}
-	if v.Type() != event.Deleted {
+	if v.Type() != line.Deleted {
 		to = side(v.Fields)
 	}
 	var text []byte
 	why := lacking(v.Fields)
-	if previous != nil && v.Type() == event.Modified && lacksOther(lacking(previous), why) {
+	if previous != nil && v.Type() == line.Modified && lacksOther(lacking(previous), why) {
 		text = fmt.Appendf(text, "--- %s\n+++ %s\n", printable(from.Title), printable(to.Title))
 		from.Text, to.Text = nil, nil
 		if why == "" {

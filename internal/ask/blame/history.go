@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -74,7 +73,7 @@ func newWrite(l *line.Fields) *Write {
 		w.Written = time.Time{}
 	}
 	_, w.late = l.Late()
-	if l.Type() != event.Deleted { // lines of earlier versions name the last writer there
+	if l.Type() != line.Deleted { // lines of earlier versions name the last writer there
 		w.Manager, w.Subresource = text(l.Text(line.FieldManager)), text(l.Text(line.FieldSubresource))
 	}
 	return w
@@ -119,21 +118,21 @@ var errNoObject = errors.New("not an object")
 func (h *History) Add(l *line.Fields) error {
 	typ, origin := l.Type(), l.Origin()
 	switch typ {
-	case event.Gap:
+	case line.Gap:
 		h.open(l)
 		return nil
-	case event.Synced:
+	case line.Synced:
 		delete(h.gaps, string(l.Text(line.FieldStream)))
 		return nil
-	case event.Deleted:
+	case line.Deleted:
 		// An object that leaves a selection is sent as it was while selected.
 		if h.deleted = newWrite(l).point(); hasSelector(l) || string(l.Value(line.FieldFinalStateKnown)) == "false" {
 			return nil
 		}
 	}
 	version := text(l.Text(line.FieldResourceVersion))
-	before, known := event.VersionNumber([]byte(h.version))
-	if is, ok := event.VersionNumber([]byte(version)); origin != event.FromRelist && known && ok && is <= before {
+	before, known := line.VersionNumber([]byte(h.version))
+	if is, ok := line.VersionNumber([]byte(version)); origin != line.FromRelist && known && ok && is <= before {
 		return nil
 	}
 	exact := newWrite(l)
@@ -150,12 +149,12 @@ func (h *History) Add(l *line.Fields) error {
 		}
 	}
 	operations := l.Value(line.FieldChanges)
-	if typ == event.Modified && origin == event.FromWatch && w != exact {
+	if typ == line.Modified && origin == line.FromWatch && w != exact {
 		h.mark(operations, exact, true)
 	} else {
 		h.mark(operations, w, false)
 	}
-	if typ != event.Deleted {
+	if typ != line.Deleted {
 		h.deleted = Point{}
 		if len(operations) == 0 && !same && !first {
 			h.hidden = exact.point()
@@ -172,7 +171,7 @@ func (h *History) Add(l *line.Fields) error {
 
 // miss notes a missing version.
 func (h *History) miss(l *line.Fields, w *Write) {
-	if l.Type() == event.Deleted {
+	if l.Type() == line.Deleted {
 		return
 	}
 	if h.last == nil && isCreation(l) {
@@ -216,9 +215,9 @@ func (h *History) whole(l *line.Fields) ([]byte, error) {
 // attribute returns the write that a version's changes are from: exact, that of the version itself, unless it may have been
 // another.
 func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
-	relist, confirmed := l.Origin() == event.FromRelist, h.gaps[string(l.Text(line.FieldStream))]
+	relist, confirmed := l.Origin() == line.FromRelist, h.gaps[string(l.Text(line.FieldStream))]
 	// A first list that was begun more than once, or that could not be completed, has MODIFIED lines too.
-	between := l.Type() == event.Added || l.Snapshot()
+	between := l.Type() == line.Added || l.Snapshot()
 	w := *exact
 	w.Manager, w.Subresource = "", ""
 	switch {
@@ -226,7 +225,7 @@ func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 		return exact
 	case h.last == nil || h.root != nil && h.partial && !partial:
 		w.Origin, w.After.Time = Older, created(l.Object)
-		if relist && l.Type() == event.Added && !confirmed.IsZero() && !w.After.Time.Before(confirmed.Truncate(time.Second)) {
+		if relist && l.Type() == line.Added && !confirmed.IsZero() && !w.After.Time.Before(confirmed.Truncate(time.Second)) {
 			w.Origin = Gap
 		}
 	case relist:
@@ -285,7 +284,7 @@ func (h *History) mark(operations []byte, w *Write, all bool) {
 
 // isCreation reports whether a line is of an object that was just created. One that enters a selection may be older.
 func isCreation(l *line.Fields) bool {
-	return l.Type() == event.Added && l.Origin() == event.FromWatch && !hasSelector(l)
+	return l.Type() == line.Added && l.Origin() == line.FromWatch && !hasSelector(l)
 }
 
 // hasSelector reports whether the line's stream has a label or field selector.

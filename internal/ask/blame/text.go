@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/rows"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -70,7 +70,7 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 	if len(r.Removed) > 0 {
 		above = nil
 		row(nil, nil, "", nil)
-		row([]byte(event.Removed), nil, "", nil)
+		row([]byte(line.Removed), nil, "", nil)
 	}
 	for _, f := range r.Removed {
 		show(f.Write, terminal.AppendSafeJSON(terminal.AppendRaw(nil, []byte(f.Path+": ")), f.Value))

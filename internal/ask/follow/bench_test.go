@@ -13,6 +13,7 @@ import (
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -31,7 +32,7 @@ func podLines(b *testing.B, n, size int) []byte {
 		if err := r.Scan(eventtest.Pod(size, i), &o); err != nil {
 			b.Fatal(err)
 		}
-		if lines, err = r.AppendLine(event.AppendSeq(lines, uint64(i+1)), event.Line{Type: event.Modified, Origin: event.FromWatch, Received: start}, &o); err != nil {
+		if lines, err = r.AppendLine(line.AppendSeq(lines, uint64(i+1)), event.Line{Type: line.Modified, Origin: line.FromWatch, Received: start}, &o); err != nil {
 			b.Fatal(err)
 		}
 	}

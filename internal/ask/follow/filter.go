@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/format/line"
 )
 
 // ParseType reads a line's type, in upper or lower case.
@@ -21,5 +21,5 @@ func ParseType(text string) (string, error) {
 
 // separates reports whether a GAP may pass without its SYNCED.
 func separates(f *query.Filter) bool {
-	return len(f.Types) > 0 && !slices.Contains(f.Types, string(event.Synced))
+	return len(f.Types) > 0 && !slices.Contains(f.Types, string(line.Synced))
 }

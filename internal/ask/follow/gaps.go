@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 )
 
@@ -71,7 +70,7 @@ func (p *Printer) enqueue(l *line.Fields, wait bool) {
 		return
 	}
 	if i := p.waiting(l.Text(line.FieldStream)); i >= 0 {
-		if l.Type() == event.Synced && unchanged(l) != nil && !p.style.JSON {
+		if l.Type() == line.Synced && unchanged(l) != nil && !p.style.JSON {
 			next.Line, next.Closed = p.held[i].Line, l
 			p.drop(i)
 		} else {

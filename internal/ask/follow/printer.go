@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/rows"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/terminal"
 )
@@ -79,7 +78,7 @@ func (p *Printer) cuts() bool { return p.style.Width != nil && !p.style.Wide }
 
 // Print shows a line. It may hold it back until Flush.
 func (p *Printer) Print(l *line.Fields) error {
-	p.enqueue(l, l.Type() == event.Gap && !p.separate && !p.style.JSON)
+	p.enqueue(l, l.Type() == line.Gap && !p.separate && !p.style.JSON)
 	return p.flushIfFull()
 }
 

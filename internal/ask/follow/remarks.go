@@ -7,7 +7,6 @@ import (
 
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 )
 
@@ -121,7 +120,7 @@ func (r *Remarks) Gap(l *line.Fields) {
 		return
 	}
 	stream := string(l.Text(line.FieldStream))
-	if l.Type() != event.Gap {
+	if l.Type() != line.Gap {
 		delete(r.gaps, stream)
 		return
 	}
@@ -136,7 +135,7 @@ func (r *Remarks) After(ctx context.Context, l *line.Fields) (err error) {
 		return nil
 	}
 	typ := l.Type()
-	did := map[event.Type]string{event.Deleted: "deleted", event.Modified: "changed"}[typ]
+	did := map[line.Type]string{line.Deleted: "deleted", line.Modified: "changed"}[typ]
 	if did == "" {
 		return nil
 	}
@@ -144,7 +143,7 @@ func (r *Remarks) After(ctx context.Context, l *line.Fields) (err error) {
 	switch {
 	case !inGap:
 		from, err = r.j.NotBefore(ctx, l)
-	case typ != event.Deleted || l.Origin() != event.FromRelist:
+	case typ != line.Deleted || l.Origin() != line.FromRelist:
 		from = time.Time{}
 	}
 	if err != nil || from.IsZero() {

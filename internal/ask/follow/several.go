@@ -11,7 +11,6 @@ import (
 
 	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 )
 
@@ -253,9 +252,9 @@ func (s *several) take(raw []byte) error {
 // repeats reports whether a line came before, and remembers it.
 func (s *several) repeats(l *line.Fields) bool {
 	stream := string(l.Text(line.FieldStream)) + " "
-	anew := event.GapReason(l.Text(line.FieldReason)).BeginsAnew()
+	anew := line.Reason(l.Text(line.FieldReason)).BeginsAnew()
 	// What has these versions after it is something else.
-	if anew || s.anew[stream] && l.Type() == event.Synced {
+	if anew || s.anew[stream] && l.Type() == line.Synced {
 		maps.DeleteFunc(s.events, func(e string, _ int) bool { return strings.HasPrefix(e, stream) })
 		s.anew[stream] = anew
 	}

@@ -10,7 +10,6 @@ import (
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/format/builtin"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/host/terminal"
@@ -102,7 +101,7 @@ func appendFullWho(dst []byte, l *line.Fields, _ *Same) []byte {
 }
 
 func who(l *line.Fields) (manager, subresource []byte) {
-	if l.Type() == event.Deleted {
+	if l.Type() == line.Deleted {
 		return nil, nil
 	}
 	if event := l.Value(line.FieldEvent); len(event) > 0 {
@@ -137,13 +136,13 @@ func appendRemoved(dst []byte, l *line.Fields) []byte {
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
 func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) []byte {
 	switch l.Type() {
-	case event.Gap:
+	case line.Gap:
 		return appendGap(dst, l, nil)
-	case event.Synced:
+	case line.Synced:
 		return appendCount(dst, l.Value(line.FieldCount))
-	case event.Removed:
+	case line.Removed:
 		return appendRemoved(dst, l)
-	case event.Sealed:
+	case line.Sealed:
 		if is, ok := l.Sealed(); ok {
 			dst = fmt.Appendf(dst, "lines %d to %d, sha256 %x", is.From, is.To, is.Sum)
 		}
@@ -156,7 +155,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) [
 		}
 	}
 	origin := l.Origin()
-	found := origin == event.FromSnapshot || origin == event.FromRelist
+	found := origin == line.FromSnapshot || origin == line.FromRelist
 	if found && len(l.Value(line.FieldChanges)) == 0 {
 		dst = append(dst, origin...)
 		found = false
@@ -177,11 +176,11 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) [
 	case len(*changed) > 0:
 		part()
 		room := limit - terminal.Columns(dst[start:])
-		if found && origin == event.FromRelist && room > 50 { // it was not written then
+		if found && origin == line.FromRelist && room > 50 { // it was not written then
 			room -= len(", ") + len(origin)
 		}
 		dst = rows.AppendChanges(dst, *changed, l.Object, max(room, 1))
-	case len(generation) > 0 && len(reported) == 0 && l.Type() != event.Deleted:
+	case len(generation) > 0 && len(reported) == 0 && l.Type() != line.Deleted:
 		part()
 		dst = terminal.AppendRaw(append(dst, "generation "...), generation)
 	}

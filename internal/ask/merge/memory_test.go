@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 )
 
@@ -28,9 +27,9 @@ func generated(name string, count int, text func(seq int) string) Source {
 
 const memoryTime = `"time":"2026-11-20T14:00:00Z","stream":"pods"`
 
-func change(seq, term int, typ event.Type, origin event.Origin, object, version int) string {
+func change(seq, term int, typ line.Type, origin line.Origin, object, version int) string {
 	more := ""
-	if typ == event.Deleted && origin == event.FromRelist {
+	if typ == line.Deleted && origin == line.FromRelist {
 		more = `,"finalStateKnown":false`
 	}
 	return fmt.Sprintf(`{"seq":%d,"term":%d,%s,"type":"%s","origin":"%s","id":"u%d/%d/%[4]s",`+
@@ -38,7 +37,7 @@ func change(seq, term int, typ event.Type, origin event.Origin, object, version 
 		seq, term, memoryTime, typ, origin, object, version, more)
 }
 
-func mark(seq, term int, typ event.Type, reason, from string, version int) string {
+func mark(seq, term int, typ line.Type, reason, from string, version int) string {
 	return fmt.Sprintf(`{"seq":%d,"term":%d,%s,"type":"%s","id":"pods/%d/%[4]s","reason":"%[6]s",`+
 		`"fromResourceVersion":"%[7]s","resourceVersion":"%[5]d","count":{"added":0,"modified":0,"deleted":0,"unchanged":0}}`,
 		seq, term, memoryTime, typ, version, reason, from)
@@ -73,24 +72,24 @@ func TestMemory(t *testing.T) {
 	const past, overlap, objects = 20_000, 5, 10
 	version := func(seq int) int { return 1000 + seq }
 	modified := func(seq int) string {
-		return change(seq, 1, event.Modified, event.FromWatch, seq%objects, version(seq))
+		return change(seq, 1, line.Modified, line.FromWatch, seq%objects, version(seq))
 	}
 	// Objects come and go, each with a uid of its own.
 	passing := func(seq int) string {
 		if seq%2 == 1 {
-			return change(seq, 1, event.Added, event.FromWatch, seq, version(seq))
+			return change(seq, 1, line.Added, line.FromWatch, seq, version(seq))
 		}
-		return change(seq, 1, event.Deleted, event.FromWatch, seq-1, version(seq))
+		return change(seq, 1, line.Deleted, line.FromWatch, seq-1, version(seq))
 	}
 	restored := func(reason string, term int) func(seq int) string {
 		return func(seq int) string {
 			switch seq {
 			case 1:
-				return mark(seq, term, event.Gap, reason, fmt.Sprint(version(past)), 50)
+				return mark(seq, term, line.Gap, reason, fmt.Sprint(version(past)), 50)
 			case 2:
-				return mark(seq, term, event.Synced, "", "", 50)
+				return mark(seq, term, line.Synced, "", "", 50)
 			default:
-				return change(seq, term, event.Modified, event.FromWatch, seq%objects, 50+seq)
+				return change(seq, term, line.Modified, line.FromWatch, seq%objects, 50+seq)
 			}
 		}
 	}
@@ -99,7 +98,7 @@ func TestMemory(t *testing.T) {
 		return func(seq int) string {
 			if seq <= overlap {
 				at := past - overlap + seq
-				return change(seq, term, event.Modified, event.FromWatch, at%objects, version(at))
+				return change(seq, term, line.Modified, line.FromWatch, at%objects, version(at))
 			}
 			return others(seq - overlap)
 		}
@@ -143,7 +142,7 @@ func TestMemory(t *testing.T) {
 		}, 3*past + 100},
 		{"a restore of which one wrote nothing", []Source{
 			generated("a", past, modified),
-			generated("b", 1, func(seq int) string { return mark(seq, 2, event.Gap, "PositionAheadOfServer", "", 50) }),
+			generated("b", 1, func(seq int) string { return mark(seq, 2, line.Gap, "PositionAheadOfServer", "", 50) }),
 			generated("c", 100, restored("PositionAheadOfServer", 3)),
 		}, past + 100},
 		{
@@ -154,8 +153,8 @@ func TestMemory(t *testing.T) {
 			generated("a", past, modified),
 			generated("b", 3, func(seq int) string {
 				return []string{
-					mark(1, 2, event.Gap, "CheckpointLost", "", version(past)), change(2, 2, event.Added, event.FromRelist, 10_000, 7),
-					mark(3, 2, event.Synced, "", "", version(past)),
+					mark(1, 2, line.Gap, "CheckpointLost", "", version(past)), change(2, 2, line.Added, line.FromRelist, 10_000, 7),
+					mark(3, 2, line.Synced, "", "", version(past)),
 				}[seq-1]
 			}),
 		}, past + 3 + objects},
@@ -163,14 +162,14 @@ func TestMemory(t *testing.T) {
 			generated("a", past, modified),
 			generated("b", 2, func(seq int) string {
 				return []string{
-					change(1, 2, event.Added, "snapshot", 10_000, 7), mark(2, 2, event.Synced, "", "", version(past)),
+					change(1, 2, line.Added, "snapshot", 10_000, 7), mark(2, 2, line.Synced, "", "", version(past)),
 				}[seq-1]
 			}),
 		}, past + 2},
 		{"a deletion at the object's last version", []Source{
 			generated("a", past, modified),
 			generated("b", overlap+1,
-				follows(2, func(int) string { return change(overlap+1, 2, event.Deleted, event.FromWatch, 3, 1003) })),
+				follows(2, func(int) string { return change(overlap+1, 2, line.Deleted, line.FromWatch, 3, 1003) })),
 		}, past + 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -30,7 +30,6 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -218,7 +217,7 @@ func (m *merger) end() error {
 func (s *stream) due(before *line.Fields) *block {
 	for _, b := range s.moved {
 		if !b.taken && (before == nil || b.to.compare(positionOf(before)) <= 0 &&
-			(before.Origin() != event.FromWatch || event.Later(string(before.Text(line.FieldResourceVersion)), b.version))) {
+			(before.Origin() != line.FromWatch || line.Later(string(before.Text(line.FieldResourceVersion)), b.version))) {
 			b.taken = true
 			return b
 		}
@@ -248,18 +247,18 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		s.turn++
 	}
 	s.term = f.term
-	reason := event.GapReason(l.Text(line.FieldReason))
+	reason := line.Reason(l.Text(line.FieldReason))
 	e := edit{line: l}
 	switch {
-	case f.typ == event.Gap:
+	case f.typ == line.Gap:
 		from := string(l.Text(line.FieldFromResourceVersion))
-		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) && reason != event.JournalTruncated {
+		if behind && s.highest != "" && (from == "" || line.Later(s.highest, from)) && reason != line.JournalTruncated {
 			e.text(line.FieldFromResourceVersion, s.highest)
-			if moved && event.Later(s.highest, f.version) { // within its list
+			if moved && line.Later(s.highest, f.version) { // within its list
 				e.text(line.FieldResourceVersion, s.highest)
 			}
 		}
-		if s.gap != nil && s.gap.turn == s.turn && from != "" && !event.Later(s.gap.from, from) {
+		if s.gap != nil && s.gap.turn == s.turn && from != "" && !line.Later(s.gap.from, from) {
 			from = s.gap.from // of a list that goes on after another GAP
 		}
 		s.gap = &openGap{turn: s.turn, from: from, anew: f.anew || s.gap != nil && s.gap.anew}
@@ -273,7 +272,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			s.gap.due = &e
 			return nil
 		}
-	case f.typ == event.Synced && s.gap != nil:
+	case f.typ == line.Synced && s.gap != nil:
 		if behind && !m.heldBack(s.name) {
 			if err := m.unseen(s, l); err != nil {
 				return err
@@ -291,8 +290,8 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		}
 	}
 	// A DELETED that a comparison has found is at a version that was told before, perhaps of another server.
-	found := f.typ == event.Deleted && string(l.Value(line.FieldFinalStateKnown)) == "false"
-	if !found && (s.highest == "" || event.Later(f.version, s.highest)) {
+	found := f.typ == line.Deleted && string(l.Value(line.FieldFinalStateKnown)) == "false"
+	if !found && (s.highest == "" || line.Later(f.version, s.highest)) {
 		s.highest = f.version
 	}
 	if l.AboutStream() {
@@ -301,34 +300,34 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	uid := uidOf(l)
 	last := s.live[uid]
 	before, again := s.events[EventOf(l)]
-	repeats := again && f.origin == event.FromWatch
+	repeats := again && f.origin == line.FromWatch
 	if repeats && l.Time.Before(before) {
 		m.out.Late(s.name, l.Time, before)
 	}
-	if behind && s.gap != nil && f.origin == event.FromRelist {
+	if behind && s.gap != nil && f.origin == line.FromRelist {
 		switch {
-		case f.typ == event.Deleted && last == nil:
+		case f.typ == line.Deleted && last == nil:
 			repeats = s.absent[uid]
 		case found && last.version != f.version: // this replica had not heard of the last one
 			s.gap.count.adjust(f.typ, -1)
 			return m.gone(s, uid, l)
-		case f.typ != event.Deleted && last != nil && last.version == f.version && !last.undone:
+		case f.typ != line.Deleted && last != nil && last.version == f.version && !last.undone:
 			repeats = true
-		case f.typ == event.Added && last != nil:
+		case f.typ == line.Added && last != nil:
 			s.gap.count.adjust(f.typ, -1)
-			f.typ = event.Modified
+			f.typ = line.Modified
 			s.gap.count.adjust(f.typ, 1)
 			e.text(line.FieldType, string(f.typ))
-		case f.typ == event.Modified && last == nil && s.absent[uid]:
+		case f.typ == line.Modified && last == nil && s.absent[uid]:
 			s.gap.count.adjust(f.typ, -1)
-			f.typ = event.Added
+			f.typ = line.Added
 			s.gap.count.adjust(f.typ, 1)
 			e.text(line.FieldType, string(f.typ))
 			e.drop(line.FieldChanges)
 		}
 		if repeats {
 			s.gap.count.adjust(f.typ, -1)
-		} else if old := s.names[nameOf(l)]; f.typ == event.Added && old != "" && old != uid {
+		} else if old := s.names[nameOf(l)]; f.typ == line.Added && old != "" && old != uid {
 			if err := m.gone(s, old, l); err != nil {
 				return err
 			}
@@ -359,7 +358,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 		return nil
 	}
 	version := number(f.version)
-	if f.typ == event.Deleted {
+	if f.typ == line.Deleted {
 		version = max(version, number(s.highest)) // a server may give it the object's last one
 	}
 	if e.is[line.FieldID] == nil && s.mayRepeat(f.position, version) {
@@ -374,7 +373,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if s.live == nil {
 		s.live, s.names = make(map[string]*known), make(map[string]string)
 	}
-	if uid, name := uidOf(e.line), nameOf(e.line); f.typ == event.Deleted {
+	if uid, name := uidOf(e.line), nameOf(e.line); f.typ == line.Deleted {
 		delete(s.live, uid)
 		delete(s.names, name)
 		s.isAbsent(uid)
@@ -419,7 +418,7 @@ func (m *merger) unseen(s *stream, synced *line.Fields) error {
 	from, to := s.gap.from, string(synced.Text(line.FieldResourceVersion))
 	var gone []string
 	for uid, last := range s.live {
-		if last.turn < s.gap.turn && (from == "" || event.Later(last.version, from) && (last.undone || !event.Later(last.version, to))) {
+		if last.turn < s.gap.turn && (from == "" || line.Later(last.version, from) && (last.undone || !line.Later(last.version, to))) {
 			gone = append(gone, uid)
 		}
 	}
@@ -441,25 +440,25 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	e := edit{line: last}
 	e.set(line.FieldTerm, by.Value(line.FieldTerm))
 	e.set(line.FieldTime, by.Value(line.FieldTime))
-	e.text(line.FieldType, string(event.Deleted))
-	e.text(line.FieldOrigin, string(event.FromRelist))
+	e.text(line.FieldType, string(line.Deleted))
+	e.text(line.FieldOrigin, string(line.FromRelist))
 	id := string(last.Text(line.FieldID))
-	e.text(line.FieldID, id[:strings.LastIndexByte(id, '/')+1]+string(event.Deleted)) // ids at one version differ in the type alone
+	e.text(line.FieldID, id[:strings.LastIndexByte(id, '/')+1]+string(line.Deleted)) // ids at one version differ in the type alone
 	e.set(line.FieldFinalStateKnown, []byte("false"))
 	for _, of := range []line.Field{line.FieldGeneration, line.FieldManager, line.FieldSubresource, line.FieldWrittenAt, line.FieldChanges} {
 		e.drop(of)
 	}
-	s.gap.count.adjust(event.Deleted, 1)
+	s.gap.count.adjust(line.Deleted, 1)
 	f := factOf(last)
-	f.typ, f.position = event.Deleted, positionOf(by)
+	f.typ, f.position = line.Deleted, positionOf(by)
 	return m.add(s, &e, f)
 }
 
-func (c *count) adjust(typ event.Type, by int) {
+func (c *count) adjust(typ line.Type, by int) {
 	switch typ {
-	case event.Added:
+	case line.Added:
 		c.Added += by
-	case event.Modified:
+	case line.Modified:
 		c.Modified += by
 	default:
 		c.Deleted += by

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 )
 
@@ -68,8 +67,8 @@ type extent struct{ from, to position }
 type fact struct {
 	position
 	source  int
-	typ     event.Type
-	origin  event.Origin
+	typ     line.Type
+	origin  line.Origin
 	version string
 	from    string // of a GAP
 	anew    bool   // other versions begin
@@ -115,17 +114,17 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			if another || f.anew {
 				s.low = append(s.low, part{from: f.position, anew: f.anew, low: math.MaxUint64})
 			}
-			begins := another || l.AboutStream() || f.origin == event.FromSnapshot && !listing[s]
+			begins := another || l.AboutStream() || f.origin == line.FromSnapshot && !listing[s]
 			terms[s] = f.term + 1
-			listing[s] = !l.AboutStream() && (f.origin == event.FromSnapshot || listing[s])
+			listing[s] = !l.AboutStream() && (f.origin == line.FromSnapshot || listing[s])
 			if begins {
 				f.source = n
 				s.facts = append(s.facts, f)
 			}
 			switch {
-			case f.origin == event.FromWatch:
+			case f.origin == line.FromWatch:
 				s.low[len(s.low)-1].watched(&f)
-			case f.origin == event.FromRelist && (f.typ == event.Modified || f.typ == event.Deleted):
+			case f.origin == line.FromRelist && (f.typ == line.Modified || f.typ == line.Deleted):
 				s.listed[uidOf(l.Fields)] = true
 			}
 		}
@@ -143,10 +142,10 @@ func (p *Plan) Order() *Order { return p.order }
 // version of the other lines does not say how far the watch has come.
 func (p *part) watched(f *fact) {
 	version := number(f.version)
-	if f.typ == event.Deleted && version < p.highest {
+	if f.typ == line.Deleted && version < p.highest {
 		return
 	}
-	if p.low = min(p.low, version); f.typ != event.Deleted {
+	if p.low = min(p.low, version); f.typ != line.Deleted {
 		p.highest = max(p.highest, version)
 	}
 }
@@ -186,13 +185,13 @@ func factOf(l *line.Fields) fact {
 	return fact{
 		position: positionOf(l),
 		typ:      l.Type(), origin: l.Origin(), version: string(l.Text(line.FieldResourceVersion)),
-		from: string(l.Text(line.FieldFromResourceVersion)), anew: event.GapReason(l.Text(line.FieldReason)).BeginsAnew(),
+		from: string(l.Text(line.FieldFromResourceVersion)), anew: line.Reason(l.Text(line.FieldReason)).BeginsAnew(),
 	}
 }
 
 // number is a version for comparisons; 0 where it cannot be compared, so that it is below all others.
 func number(version string) uint64 {
-	n, _ := event.VersionNumber([]byte(version))
+	n, _ := line.VersionNumber([]byte(version))
 	return n
 }
 
@@ -218,20 +217,20 @@ func (s *stream) settle() {
 			s.void = append(s.void, extent{open.from, f.position})
 			open = nil
 		}
-		if f.origin == event.FromWatch && len(closed) > 0 && closed[len(closed)-1].from.term < f.term {
+		if f.origin == line.FromWatch && len(closed) > 0 && closed[len(closed)-1].from.term < f.term {
 			for n, l := range closed {
 				end := f.position
 				if n+1 < len(closed) && closed[n+1].source == l.source {
 					end = closed[n+1].from
 				}
-				if l.source != f.source && event.Later(l.to, f.version) {
+				if l.source != f.source && line.Later(l.to, f.version) {
 					s.moved = append(s.moved, &block{extent: extent{l.from, end}, source: l.source, version: l.to})
 				}
 			}
 			closed = nil
 		}
 		switch {
-		case f.typ == event.Synced:
+		case f.typ == line.Synced:
 			if open != nil && open.anew {
 				closed = nil
 			}
@@ -240,12 +239,12 @@ func (s *stream) settle() {
 				closed = append(closed, open)
 			}
 			open = nil
-		case open == nil && (f.typ == event.Gap || !synced && f.origin == event.FromSnapshot):
-			open = &list{source: f.source, from: f.position, gap: f.typ == event.Gap, anew: f.anew}
+		case open == nil && (f.typ == line.Gap || !synced && f.origin == line.FromSnapshot):
+			open = &list{source: f.source, from: f.position, gap: f.typ == line.Gap, anew: f.anew}
 		case open != nil: // or a GAP within it
 			open.anew = open.anew || f.anew
 		}
-		s.gaps = s.gaps || f.typ == event.Gap && f.term > 0
+		s.gaps = s.gaps || f.typ == line.Gap && f.term > 0
 	}
 	s.gaps = s.gaps || len(s.moved) > 0
 	s.facts = nil
@@ -276,7 +275,7 @@ func (s *stream) mayRepeat(at position, version uint64) bool {
 // writesAnew reports whether the replica of an open list does not go on with it in a later turn, since others had one in between: it
 // has adopted their position, or lost its own, and with it the beginning of the GAP.
 func (f *fact) writesAnew() bool {
-	return f.origin == event.FromWatch || f.typ == event.Gap && f.from == ""
+	return f.origin == line.FromWatch || f.typ == line.Gap && f.from == ""
 }
 
 func (e extent) has(at position) bool { return e.from.compare(at) <= 0 && at.compare(e.to) < 0 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/format/line"
 )
 
 // Doubt is why an answer may be incomplete: what a stream is not known to have seen.
@@ -281,7 +281,7 @@ func (j *Journal) stands(ctx context.Context, s *Selection, gap *Doubt) (bool, e
 
 // isGap reports whether a reason is that of a GAP after which versions are those of the same history.
 func isGap(reason string) bool {
-	return slices.Contains([]event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}, event.GapReason(reason))
+	return slices.Contains([]line.Reason{line.Expired, line.PositionRefused, line.RelistInterrupted}, line.Reason(reason))
 }
 
 // holes returns the times between two moments in which changes of a stream may be missing.

@@ -11,7 +11,6 @@ import (
 
 	"kubejournal/internal/ask/query"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/test/journaltest"
@@ -287,7 +286,7 @@ func TestInsideGap(t *testing.T) {
 		w.Now = noon.Add(time.Minute)
 		w.Confirm(false, s)
 		w.Now = noon.Add(2 * time.Minute)
-		s.Gap(event.Expired, noon.Add(time.Minute)) // line 3
+		s.Gap(line.Expired, noon.Add(time.Minute)) // line 3
 		after, n := "settings=1", uint64(4)
 		if differs {
 			s.Put("", settings(2))
@@ -338,7 +337,7 @@ func TestLateAfterGap(t *testing.T) {
 	w.Now = noon.Add(time.Minute)
 	w.Confirm(false, s)
 	w.Now = noon.Add(2 * time.Minute)
-	s.Gap(event.Expired, noon.Add(time.Minute))
+	s.Gap(line.Expired, noon.Add(time.Minute))
 	w.Now = noon.Add(3*time.Minute + time.Second/2)
 	s.Synced()
 	w.Now, w.Made = noon.Add(3*time.Minute+30*time.Second), noon.Add(3*time.Minute)
@@ -369,7 +368,7 @@ func TestReceivedBeforeAGap(t *testing.T) {
 	w.Start()
 	s.Delete("c1") // line 3
 	w.Now = noon.Add(11 * time.Minute)
-	s.Gap(event.Expired, noon.Add(10*time.Minute))
+	s.Gap(line.Expired, noon.Add(10*time.Minute))
 	w.Now = noon.Add(12 * time.Minute)
 	s.Synced()
 	w.Now = noon.Add(13 * time.Minute)
@@ -406,11 +405,11 @@ func TestListBetweenGaps(t *testing.T) {
 	minute(1)
 	w.Confirm(false, s)
 	minute(2)
-	s.Gap(event.Expired, noon.Add(time.Minute))
+	s.Gap(line.Expired, noon.Add(time.Minute))
 	minute(3)
 	s.Synced()
 	minute(4)
-	s.Gap(event.PositionRefused, noon.Add(3*time.Minute))
+	s.Gap(line.PositionRefused, noon.Add(3*time.Minute))
 	s.Put("", settings(2))
 	minute(5)
 	s.Synced()

@@ -9,7 +9,6 @@ import (
 	"sort"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 )
@@ -202,7 +201,7 @@ func (j *Journal) termAndVersion(ctx context.Context, at index.Place) (term stri
 	if err != nil {
 		return "", 0, err
 	}
-	version, ok := event.VersionNumber(l.Text(line.FieldResourceVersion))
+	version, ok := line.VersionNumber(l.Text(line.FieldResourceVersion))
 	if !ok {
 		err = fmt.Errorf("line %d has version %q, which cannot be compared", l.Seq, l.Text(line.FieldResourceVersion))
 	}
@@ -233,7 +232,7 @@ func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err e
 				if n := len(all); n > 0 && all[n-1].to == 0 {
 					all = all[:n-1] // begun anew
 				}
-				version, ok := event.VersionNumber(f.Text(line.FieldResourceVersion))
+				version, ok := line.VersionNumber(f.Text(line.FieldResourceVersion))
 				if !ok {
 					return nil, fmt.Errorf("line %d has version %q, which cannot be compared; ask for a time", l.Seq, f.Text(line.FieldResourceVersion))
 				}
@@ -242,7 +241,7 @@ func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err e
 			}
 			if n := len(all); n > 0 && all[n-1].to == 0 {
 				all[n-1].to = l.Seq
-				all[n-1].complete, _ = event.VersionNumber(f.Text(line.FieldFromResourceVersion)) // 0 where it says nothing
+				all[n-1].complete, _ = line.VersionNumber(f.Text(line.FieldFromResourceVersion)) // 0 where it says nothing
 			}
 		}
 	}

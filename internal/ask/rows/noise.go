@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -61,7 +60,7 @@ func NoiseOf(l *line.Fields, operations []byte) Noise {
 		return NoNoise
 	case resource == "events" && (group == "" || group == "events.k8s.io"):
 		return EventObject
-	case l.Type() != event.Modified || len(operations) == 0 || l.Incomplete():
+	case l.Type() != line.Modified || len(operations) == 0 || l.Incomplete():
 		return NoNoise
 	}
 	lease := resource == "leases" && group == "coordination.k8s.io"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/host/terminal"
 )
@@ -36,7 +36,7 @@ func (c *Change) appendValues(dst []byte, how brevity) []byte {
 
 // isCut reports whether the inside of a string marks a value that is cut.
 func isCut(inside []byte) bool {
-	return bytes.HasSuffix(inside, []byte("]")) && event.IsCut(rawjson.Unquote(nil, inside))
+	return bytes.HasSuffix(inside, []byte("]")) && line.IsCut(rawjson.Unquote(nil, inside))
 }
 
 // redacted is what kubejournal writes in the place of a secret value.

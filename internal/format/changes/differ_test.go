@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/test/eventtest"
 	"kubejournal/test/invariant"
@@ -234,16 +235,16 @@ func TestChangesDeepest(t *testing.T) {
 		if err != nil || len(list) == 0 {
 			t.Fatalf("%.100s, %v", list, err)
 		}
-		line, err := r.AppendLine(event.AppendSeq(nil, 1), event.Line{Type: event.Modified, Origin: event.FromWatch, Received: time.Now(), Changes: list}, &is)
+		raw, err := r.AppendLine(line.AppendSeq(nil, 1), event.Line{Type: line.Modified, Origin: line.FromWatch, Received: time.Now(), Changes: list}, &is)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var h event.Header
-		if err := event.ParseHeader(line, &h); err != nil || h.Truncated || h.Name != "n" {
+		var h line.Header
+		if err := line.ParseHeader(raw, &h); err != nil || h.Truncated || h.Name != "n" {
 			t.Errorf("name %q, truncated %t, %v", h.Name, h.Truncated, err)
 		}
 		var any map[string]any
-		if err := json.Unmarshal(line, &any); err != nil {
+		if err := json.Unmarshal(raw, &any); err != nil {
 			t.Errorf("encoding/json: %v", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -95,7 +96,7 @@ func BenchmarkAppend(b *testing.B) {
 		now := time.Now()
 		for b.Loop() {
 			var err error
-			if out, err = r.AppendLine(AppendSeq(out[:0], 1), Line{Type: Modified, Origin: FromWatch, Received: now}, &o); err != nil {
+			if out, err = r.AppendLine(line.AppendSeq(out[:0], 1), Line{Type: line.Modified, Origin: line.FromWatch, Received: now}, &o); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -109,13 +110,13 @@ func BenchmarkParseHeader(b *testing.B) {
 		if err := r.Scan(eventtest.Pod(size, 1), &o); err != nil {
 			b.Fatal(err)
 		}
-		line, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: time.Now()}, &o)
+		written, err := r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Modified, Origin: line.FromWatch, Received: time.Now()}, &o)
 		if err != nil {
 			b.Fatal(err)
 		}
-		var h Header
+		var h line.Header
 		for b.Loop() {
-			if err := ParseHeader(line, &h); err != nil {
+			if err := line.ParseHeader(written, &h); err != nil {
 				b.Fatal(err)
 			}
 		}

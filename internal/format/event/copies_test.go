@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kubejournal/internal/format/line"
 )
 
 // secretObject is a Secret as a server sends it.
@@ -215,8 +217,8 @@ func TestAnnotationsThatCopyAreRedacted(t *testing.T) {
 			r := mustRenderer(t, podSource, Shape{Secret: true})
 			in := secretObject(t, map[string]string{name: v, "other": "stays"}, values)
 			expected := map[string]string{name: want[name], "other": "stays"}
-			for _, typ := range []Type{Added, Modified, Deleted} {
-				if got := annotationsOf(t, line(t, r, typ, in)); !maps.Equal(got, expected) {
+			for _, typ := range []line.Type{line.Added, line.Modified, line.Deleted} {
+				if got := annotationsOf(t, lineOf(t, r, typ, in)); !maps.Equal(got, expected) {
 					t.Errorf("%s has %q, want %q", typ, got, expected)
 				}
 			}
@@ -237,8 +239,8 @@ func TestAnnotationsThatCopyAreRedacted(t *testing.T) {
 		if err := r.Scan([]byte(secretObject(t, annotations, values)), &o); err != nil {
 			t.Fatal(err)
 		}
-		b, err := r.AppendLine(AppendSeq(nil, 1),
-			Line{Type: Added, Origin: FromWatch, Received: time.Unix(1, 0), Payload: MetadataOnly}, &o)
+		b, err := r.AppendLine(line.AppendSeq(nil, 1),
+			Line{Type: line.Added, Origin: line.FromWatch, Received: time.Unix(1, 0), Payload: MetadataOnly}, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +334,7 @@ func TestAnnotationsThatCopyWhereverTheyStand(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := objectOf(t, line(t, mustRenderer(t, podSource, c.shape), Added, c.in)); got != c.want {
+			if got := objectOf(t, lineOf(t, mustRenderer(t, podSource, c.shape), line.Added, c.in)); got != c.want {
 				t.Errorf("\ngot  %s\nwant %s", got, c.want)
 			}
 		})
@@ -349,7 +351,7 @@ func TestAnnotationsThatMayCopyWithoutEnd(t *testing.T) {
 	for name, v := range map[string]string{
 		"text": strings.Repeat("a b ", 50_000), "base64": strings.Repeat("QUJD", 50_000),
 	} {
-		l := line(t, r, Added, secretObject(t, map[string]string{"a": v}, values))
+		l := lineOf(t, r, line.Added, secretObject(t, map[string]string{"a": v}, values))
 		if got := annotationsOf(t, l)["a"]; got != "REDACTED" {
 			t.Errorf("%s is %.20q", name, got)
 		}
@@ -368,7 +370,7 @@ func TestCopiesAreLookedForAgain(t *testing.T) {
 		if err := r.Scan([]byte(raw), &o); err != nil {
 			t.Fatal(err)
 		}
-		line, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: time.Now()}, &o)
+		line, err := r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Modified, Origin: line.FromWatch, Received: time.Now()}, &o)
 		if err != nil {
 			t.Fatal(err)
 		}

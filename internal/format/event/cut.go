@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -18,26 +19,14 @@ import (
 // Where there is not room for even a mark of each, the shortest members of an object are kept, the first elements of a
 // list, and the changes with the shortest paths.
 //
-// What is cut is marked, in strings that no value of a truncated line looks like otherwise:
-//
-//	"nginx:1.2…[cut 20480 bytes]"   a value of 20,480 bytes of JSON: of a string the beginning, of others nothing
-//	"…":"…[cut 12 members]"         the last member of an object: 12 others are left out
-//	"…[cut 12 elements]"            the last element of a list: 12 elements are left out behind those before it
+// What is cut is marked, see line.MarkBegin.
 //
 // A change keeps its path longest. Where there is no room for a mark, it is without value and old.
 
 const (
-	markBegin   = "…[cut "
-	markBytes   = " bytes]"
-	markMembers = " members]"
-	markItems   = " elements]"
-
-	// LeftOut is the key of the member that marks an object of which members are left out.
-	LeftOut = "…"
-
 	// longestMark is the longest string that marks a cut; no number in it exceeds MaxLine.
-	longestMark = len(`"`+markBegin+"83886080"+markItems) + len(`"`)
-	longestLeft = len(`,"`+LeftOut+`":`) + longestMark
+	longestMark = len(`"`+line.MarkBegin+"83886080"+line.MarkItems) + len(`"`)
+	longestLeft = len(`,"`+line.LeftOut+`":`) + longestMark
 
 	maxClaims = 1 << 16 // members or elements of one value that may be kept
 	cutDepth  = 64      // values nested deeper are kept or cut as a whole
@@ -45,29 +34,6 @@ const (
 )
 
 var markCore = []byte("[cut ")
-
-// IsCut reports whether a string of a truncated line, without quotes and escapes, marks a cut.
-func IsCut(s []byte) bool {
-	unit := unitOf(s)
-	return unit == markBytes || unit == markMembers || unit == markItems
-}
-
-// IsLeftOut reports whether it is the last element of a list of which elements are left out.
-func IsLeftOut(s []byte) bool { return unitOf(s) == markItems }
-
-// unitOf returns how a mark ends, "" or something else if it is none.
-func unitOf(s []byte) string {
-	n := bytes.LastIndex(s, []byte(markBegin))
-	if n < 0 {
-		return ""
-	}
-	number := s[n+len(markBegin):]
-	unit := bytes.TrimLeft(number, "0123456789")
-	if len(unit) == len(number) {
-		return ""
-	}
-	return string(unit)
-}
 
 // cutter cuts the text of a line.
 type cutter struct {
@@ -190,7 +156,7 @@ func (c *cutter) section(s section, budget int) {
 	c.out = append(c.out, s.begin...)
 	from := len(c.out)
 	c.put(s.start, s.end, budget-len(s.begin), 0)
-	nothing := bytes.HasPrefix(c.out[from:], []byte(`{"`+LeftOut+`":`)) || string(c.out[from:]) == "{}"
+	nothing := bytes.HasPrefix(c.out[from:], []byte(`{"`+line.LeftOut+`":`)) || string(c.out[from:]) == "{}"
 	if whole := string(c.out[from:]) == string(c.b[s.start:s.end]); !whole && (nothing || c.out[from] != '{') {
 		c.out = c.out[:start]
 	}
@@ -206,22 +172,22 @@ func (c *cutter) put(start, end, budget, depth int) {
 		c.out = append(c.out, value...)
 	case value[0] == '"':
 		text := rawjson.Inside(value)
-		if !IsCut(rawjson.Unquote(nil, text)) && fits {
+		if !line.IsCut(rawjson.Unquote(nil, text)) && fits {
 			c.out = append(c.out, value...)
 			return
 		}
 		n := 0
 		if !fits {
-			n = cutText(text, budget-len(`""`)-len(markBegin)-len(markBytes)-digits(len(value)))
+			n = cutText(text, budget-len(`""`)-len(line.MarkBegin)-len(line.MarkBytes)-digits(len(value)))
 		}
 		c.out = append(append(c.out, '"'), text[:n]...)
-		c.out = append(c.mark(len(value), markBytes), '"')
+		c.out = append(c.mark(len(value), line.MarkBytes), '"')
 	case container && fits && len(value) < longestMark, // there is no room for a mark
 		container && depth < cutDepth && (fits || budget >= len("{}")+longestLeft):
 		c.container(start, end, budget, depth, fits)
 	default:
 		c.out = append(c.out, '"')
-		c.out = append(c.mark(len(value), markBytes), '"')
+		c.out = append(c.mark(len(value), line.MarkBytes), '"')
 	}
 }
 
@@ -241,7 +207,7 @@ func (c *cutter) size(start, end int) int {
 
 // mark appends the inside of a mark.
 func (c *cutter) mark(n int, unit string) []byte {
-	c.out = append(c.out, markBegin...)
+	c.out = append(c.out, line.MarkBegin...)
 	c.out = strconv.AppendInt(c.out, int64(n), 10)
 	return append(c.out, unit...)
 }
@@ -308,10 +274,10 @@ func (c *cutter) container(start, end, budget, depth int, fits bool) {
 		if len(c.out) > first {
 			c.out = append(c.out, ',')
 		}
-		unit := markItems
+		unit := line.MarkItems
 		if !list {
-			unit = markMembers
-			c.out = append(c.out, `"`+LeftOut+`":`...)
+			unit = line.MarkMembers
+			c.out = append(c.out, `"`+line.LeftOut+`":`...)
 		}
 		c.out = append(c.out, '"')
 		c.out = append(c.mark(left, unit), '"')
@@ -332,7 +298,7 @@ func (c *cutter) claim(start, depth, budget int, fits bool) (all int) {
 		if object {
 			var key []byte
 			key, i = s.Key(i)
-			named = string(key) == LeftOut && !fits
+			named = string(key) == line.LeftOut && !fits
 			p.first = depth == 0 && string(key) == "metadata"
 		}
 		if i < 0 {

@@ -15,6 +15,7 @@ import (
 
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -57,10 +58,10 @@ func (c *cutter) line(tb testing.TB, from, to string, payload event.Payload, max
 			tb.Fatal(err)
 		}
 	}
-	l := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: cutAt, Payload: payload, Changes: list}
+	l := event.Line{Type: line.Modified, Origin: line.FromWatch, Received: cutAt, Payload: payload, Changes: list}
 	render := func(maxBytes int) string {
 		l.MaxBytes = maxBytes
-		b, err := c.r.AppendLine(event.AppendSeq(nil, 1<<64-1), l, &c.now)
+		b, err := c.r.AppendLine(line.AppendSeq(nil, 1<<64-1), l, &c.now)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -500,7 +501,7 @@ func BenchmarkCut(b *testing.B) {
 			var out []byte
 			for b.Loop() {
 				var err error
-				out, err = c.r.AppendLine(event.AppendSeq(out[:0], 1), event.Line{Type: event.Added, Received: cutAt, MaxBytes: 16 << 10}, &c.now)
+				out, err = c.r.AppendLine(line.AppendSeq(out[:0], 1), event.Line{Type: line.Added, Received: cutAt, MaxBytes: 16 << 10}, &c.now)
 				if err != nil {
 					b.Fatal(err)
 				}

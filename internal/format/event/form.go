@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -23,8 +24,8 @@ const (
 
 // Line says what to write about an object.
 type Line struct {
-	Type     Type
-	Origin   Origin
+	Type     line.Type
+	Origin   line.Origin
 	Received time.Time
 	Payload  Payload
 	// Write is who wrote this version and when, as far as it is known.
@@ -45,7 +46,7 @@ const longestSeq = len(`{"seq":18446744073709551615`)
 // AppendLine writes a line, all that follows its seq, about an object that this Renderer has scanned. With an error,
 // dst is returned as it was.
 func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
-	if l.Type != Added && l.Type != Modified && l.Type != Deleted {
+	if l.Type != line.Added && l.Type != line.Modified && l.Type != line.Deleted {
 		return dst, fmt.Errorf("render event: %q is not about an object", l.Type)
 	}
 	if o.Raw == nil {
@@ -57,7 +58,7 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 		dst = append(dst, `,"generation":`...)
 		dst = strconv.AppendInt(dst, o.Generation, 10)
 	}
-	if l.Write.At == 0 && l.Type != Deleted {
+	if l.Write.At == 0 && l.Type != line.Deleted {
 		l.Write.At = r.lastSeen(o, l.Received)
 	}
 	dst = r.appendWrite(dst, l.Write)
@@ -72,7 +73,7 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 // as it was.
 func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o *Object) ([]byte, error) {
 	start, n := len(dst), k.names()
-	dst = r.appendNamed(dst, received, Deleted, FromRelist, n)
+	dst = r.appendNamed(dst, received, line.Deleted, line.FromRelist, n)
 	dst = append(dst, `,"finalStateKnown":false`...)
 	if o != nil {
 		l.Changes = nil
@@ -87,8 +88,8 @@ func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o
 
 // appendBody writes what a line has after the facts about its object, and ends it. The line begins at start.
 func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) ([]byte, error) {
-	if l.MaxBytes <= 0 || l.MaxBytes > MaxLine {
-		l.MaxBytes = MaxLine
+	if l.MaxBytes <= 0 || l.MaxBytes > line.MaxLine {
+		l.MaxBytes = line.MaxLine
 	}
 	about := len(dst)
 	event, changes, object := section{begin: beginEvent}, section{begin: beginChanges}, section{begin: beginObject}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/test/eventtest"
 )
@@ -23,13 +24,13 @@ func formed(t testing.TB, r *Renderer, l Line, raw string) string {
 	}
 	l.Received = received
 	if l.Type == "" {
-		l.Type, l.Origin = Modified, FromWatch
+		l.Type, l.Origin = line.Modified, line.FromWatch
 	}
-	if l.Type != Deleted {
+	if l.Type != line.Deleted {
 		l.Write = o.Created()
 	}
 	const before = "before\n"
-	b, err := r.AppendLine(AppendSeq([]byte(before), 1<<64-1), l, &o)
+	b, err := r.AppendLine(line.AppendSeq([]byte(before), 1<<64-1), l, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +38,8 @@ func formed(t testing.TB, r *Renderer, l Line, raw string) string {
 	if !ok {
 		t.Fatalf("overwrote what was there: %s", b)
 	}
-	var h Header
-	if err := ParseHeader([]byte(s), &h); err != nil || strings.Index(s, "\n") != len(s)-1 {
+	var h line.Header
+	if err := line.ParseHeader([]byte(s), &h); err != nil || strings.Index(s, "\n") != len(s)-1 {
 		t.Fatalf("line %q: %v", s, err)
 	}
 	return s
@@ -76,14 +77,14 @@ func TestForms(t *testing.T) {
 
 	r := mustRenderer(t, podSource, podShape)
 	var o Object
-	if b, err := r.AppendLine([]byte("x"), Line{Type: Added, Payload: "all"}, &o); err == nil || string(b) != "x" {
+	if b, err := r.AppendLine([]byte("x"), Line{Type: line.Added, Payload: "all"}, &o); err == nil || string(b) != "x" {
 		t.Errorf("unknown payload: %s, %v", b, err)
 	}
-	if b, err := r.AppendLine([]byte("x"), Line{Type: Added}, &o); err == nil || string(b) != "x" {
+	if b, err := r.AppendLine([]byte("x"), Line{Type: line.Added}, &o); err == nil || string(b) != "x" {
 		t.Errorf("not scanned: %s, %v", b, err)
 	}
 	k := Known{Name: "a", UID: "u", ResourceVersion: "5"}
-	deleted := string(gone(t, r, 1, k)[len(AppendSeq(nil, 1)):])
+	deleted := string(gone(t, r, 1, k)[len(line.AppendSeq(nil, 1)):])
 	head, _, _ := strings.Cut(deleted, `,"object":`)
 	if err := r.Scan([]byte(formObject), &o); err != nil {
 		t.Fatal(err)
@@ -173,11 +174,11 @@ func TestBoundKept(t *testing.T) {
 			if err := r.Scan(raw, &o); err != nil {
 				t.Fatal(err)
 			}
-			want, err := r.AppendLine(nil, Line{Type: Added, Origin: FromSnapshot, Received: received}, &o)
+			want, err := r.AppendLine(nil, Line{Type: line.Added, Origin: line.FromSnapshot, Received: received}, &o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := r.AppendLine(nil, Line{Type: Added, Origin: FromSnapshot, Received: received, MaxBytes: len(want) + 100}, &o)
+			got, err := r.AppendLine(nil, Line{Type: line.Added, Origin: line.FromSnapshot, Received: received, MaxBytes: len(want) + 100}, &o)
 			if err != nil || string(got) != string(want) {
 				t.Errorf("%v\ngot  %swant %s", err, got, want)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -344,7 +345,7 @@ func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
 		want, valid := decode(raw)
 		if !valid && scanErr == nil && r.shape.cuts() {
 			// What is wrong must have been cut.
-			b, err := r.r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromSnapshot, Received: received}, &o)
+			b, err := r.r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Added, Origin: line.FromSnapshot, Received: received}, &o)
 			if err != nil || !utf8.Valid(b) || bytes.IndexByte(b, '\n') != len(b)-1 || !json.Valid(b) {
 				t.Fatalf("line %q of %q: %v", b, raw, err)
 			}
@@ -391,16 +392,16 @@ func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
 			}
 		}
 
-		l := Line{Type: Added, Origin: FromSnapshot, Received: received, Write: write}
-		b, err := r.r.AppendLine(AppendSeq(nil, 1), l, &o)
+		l := Line{Type: line.Added, Origin: line.FromSnapshot, Received: received, Write: write}
+		b, err := r.r.AppendLine(line.AppendSeq(nil, 1), l, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !utf8.Valid(b) || bytes.IndexByte(b, '\n') != len(b)-1 || !json.Valid(b) {
 			t.Fatalf("line %q", b)
 		}
-		var h Header
-		if err := ParseHeader(b, &h); err != nil || h.Name != text("name") || h.UID != text("uid") ||
+		var h line.Header
+		if err := line.ParseHeader(b, &h); err != nil || h.Name != text("name") || h.UID != text("uid") ||
 			h.ID != modelID(r.resource, text) && len(h.ID) != MaxID {
 			t.Fatalf("header %+v of %q: %v", h, b, err)
 		}
@@ -462,34 +463,34 @@ func FuzzParseHeader(f *testing.F) {
 	if err := r.Scan(eventtest.Pod(2000, 1), &o); err != nil {
 		f.Fatal(err)
 	}
-	b, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromSnapshot, Received: received}, &o)
+	b, err := r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Added, Origin: line.FromSnapshot, Received: received}, &o)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	f.Add(r.AppendGap(AppendSeq(nil, 2), received, "Expired", "1", received, "2"))
-	f.Add(r.AppendSynced(AppendSeq(nil, 3), received, "2", Count{1, 2, 3, 4}))
+	f.Add(r.AppendGap(line.AppendSeq(nil, 2), received, "Expired", "1", received, "2"))
+	f.Add(r.AppendSynced(line.AppendSeq(nil, 3), received, "2", line.Count{Added: 1, Modified: 2, Deleted: 3, Unchanged: 4}))
 	f.Add(gone(f, r, 4, Known{Namespace: "a", Name: "b\"", UID: "c", ResourceVersion: "d\xff"}))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		var h Header
-		err := ParseHeader(line, &h)
-		v, valid := decode(line)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var h line.Header
+		err := line.ParseHeader(raw, &h)
+		v, valid := decode(raw)
 		m, isObject := v.(map[string]any)
 		if err != nil {
-			if !reflect.DeepEqual(h, Header{}) {
+			if !reflect.DeepEqual(h, line.Header{}) {
 				t.Fatalf("header %+v in spite of %v", h, err)
 			}
 			return
 		}
 		if !valid || !isObject {
-			t.Fatalf("parsed %q", line)
+			t.Fatalf("parsed %q", raw)
 		}
 		text := func(key string) string { s, _ := m[key].(string); return s }
 		if fmt.Sprint(m["seq"]) != strconv.FormatUint(h.Seq, 10) || text("type") != string(h.Type) || text("origin") != string(h.Origin) ||
 			text("id") != h.ID || text("stream") != h.Stream || text("namespace") != h.Namespace || text("name") != h.Name ||
 			text("uid") != h.UID || text("resourceVersion") != h.ResourceVersion || text("reason") != string(h.Reason) ||
 			text("fromResourceVersion") != h.FromResourceVersion {
-			t.Fatalf("header %+v of %q", h, line)
+			t.Fatalf("header %+v of %q", h, raw)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -47,24 +48,24 @@ func (r *Renderer) objectID(n *names) *id {
 func (r *Renderer) streamID(version []byte) *id { return &id{about: r.stream, version: version} }
 
 // appendID appends an id. One that would be longer than MaxID is shortened.
-func appendID(dst []byte, of *id, t Type) []byte {
+func appendID(dst []byte, of *id, t line.Type) []byte {
 	start := len(dst)
 	dst = append(append(dst, of.about...), '/')
 	if len(of.scope) > 0 {
 		dst = append(append(dst, of.scope...), '/')
 	}
 	dst = append(append(dst, of.version...), '/')
-	if len(dst)-start > MaxID-len(Modified) {
+	if len(dst)-start > MaxID-len(line.Modified) {
 		dst = shortenID(dst, start, t)
 	}
 	return append(dst, t...)
 }
 
 // shortenID shortens the id that begins at start, which comes without its type.
-func shortenID(dst []byte, start int, t Type) []byte {
+func shortenID(dst []byte, start int, t line.Type) []byte {
 	room := MaxID - len(t)
-	if t == Added || t == Deleted {
-		room = MaxID - len(Modified)
+	if t == line.Added || t == line.Deleted {
+		room = MaxID - len(line.Modified)
 	}
 	if len(dst)-start <= room {
 		return dst

@@ -7,15 +7,16 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
 
 // idOf returns the id of a line.
-func idOf(t *testing.T, line []byte) string {
+func idOf(t *testing.T, raw []byte) string {
 	t.Helper()
-	var h Header
-	if err := ParseHeader(line, &h); err != nil {
-		t.Fatalf("%v: %s", err, line)
+	var h line.Header
+	if err := line.ParseHeader(raw, &h); err != nil {
+		t.Fatalf("%v: %s", err, raw)
 	}
 	return h.ID
 }
@@ -53,8 +54,8 @@ func TestIDs(t *testing.T) {
 			if c.own {
 				r.Distinguish(c.src.Stream)
 			}
-			for _, typ := range []Type{Added, Modified, Deleted} {
-				if got := idOf(t, []byte(line(t, r, typ, `{"metadata":{`+c.object+`}}`))); got != c.want+string(typ) {
+			for _, typ := range []line.Type{line.Added, line.Modified, line.Deleted} {
+				if got := idOf(t, []byte(lineOf(t, r, typ, `{"metadata":{`+c.object+`}}`))); got != c.want+string(typ) {
 					t.Errorf("id %s, want %s%s", got, c.want, typ)
 				}
 			}
@@ -100,18 +101,18 @@ func TestLongIDs(t *testing.T) {
 			r := mustRenderer(t, Source{Stream: stream, Version: "v1", Resource: "pods", Kind: "Pod"}, Shape{})
 			for _, rv := range []string{"1", "1234567890123456789"} {
 				about := fmt.Sprintf("%d %s %s", n, end, rv)
-				note("gap "+about, r.AppendGap(AppendSeq(nil, 1), received, Expired, "1", received, rv), stream+"/"+rv+"/GAP")
-				note("synced "+about, r.AppendSynced(AppendSeq(nil, 1), received, rv, Count{}), stream+"/"+rv+"/SYNCED")
+				note("gap "+about, r.AppendGap(line.AppendSeq(nil, 1), received, line.Expired, "1", received, rv), stream+"/"+rv+"/GAP")
+				note("synced "+about, r.AppendSynced(line.AppendSeq(nil, 1), received, rv, line.Count{}), stream+"/"+rv+"/SYNCED")
 			}
 			r.Distinguish(stream)
-			for _, typ := range []Type{Added, Modified, Deleted} {
+			for _, typ := range []line.Type{line.Added, line.Modified, line.Deleted} {
 				plain := "1fe4b2f8-dcde-4710-91df-c352aafd0b06/" + stream + "/204/"
-				if fits := len(plain)+len(Modified) <= MaxID; fits {
+				if fits := len(plain)+len(line.Modified) <= MaxID; fits {
 					plain += string(typ)
 				} else {
 					plain += strings.Repeat(" ", MaxID) + "/" + string(typ)
 				}
-				got := note(fmt.Sprint("object ", n, end, typ), []byte(line(t, r, typ,
+				got := note(fmt.Sprint("object ", n, end, typ), []byte(lineOf(t, r, typ,
 					`{"metadata":{"name":"a","uid":"1fe4b2f8-dcde-4710-91df-c352aafd0b06","resourceVersion":"204"}}`)), plain)
 				if !strings.HasPrefix(got, "1fe4b2f8-dcde-4710-91df-c352aafd0b06/") ||
 					!strings.HasSuffix(got, "/204/"+string(typ)) {
@@ -131,7 +132,7 @@ func TestLongIDs(t *testing.T) {
 	} {
 		escaped := func(s string) string { return string(rawjson.AppendEscaped(nil, s)) }
 		in := `{"metadata":{"name":"a","uid":"` + escaped(c.uid) + `","resourceVersion":"` + c.version + `"}}`
-		l := []byte(line(t, r, Deleted, in))
+		l := []byte(lineOf(t, r, line.Deleted, in))
 		got := idOf(t, l)
 		if before, again := ids[got]; again || len(got) > MaxID || !utf8.ValidString(got) ||
 			!strings.HasSuffix(got, "/DELETED") {
@@ -142,12 +143,12 @@ func TestLongIDs(t *testing.T) {
 			t.Errorf("%s: gone has id %q, deleted %q", name, again, got)
 		}
 		// Ids at one version differ in the type alone: merging relies on it.
-		added := idOf(t, []byte(line(t, r, Added, in)))
+		added := idOf(t, []byte(lineOf(t, r, line.Added, in)))
 		if strings.TrimSuffix(added, "ADDED") != strings.TrimSuffix(got, "DELETED") {
 			t.Errorf("%s: added has id %q, deleted %q", name, added, got)
 		}
 	}
-	long := line(t, r, Added, `{"metadata":{"uid":"`+strings.Repeat("u", 600)+`","resourceVersion":"7"}}`)
+	long := lineOf(t, r, line.Added, `{"metadata":{"uid":"`+strings.Repeat("u", 600)+`","resourceVersion":"7"}}`)
 	if !strings.Contains(idOf(t, []byte(long)), "/7/ADDED") {
 		t.Error("the version is not readable")
 	}

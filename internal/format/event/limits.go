@@ -17,10 +17,6 @@ const (
 	// MaxObject bounds an object as the server sends it, in bytes. etcd takes 1.5 MiB by default, aggregated servers
 	// may have more.
 	MaxObject = 64 << 20
-	// MaxLine bounds a line with its newline, in bytes: the largest object, and what surrounds it. A line that
-	// would be longer is truncated.
-	MaxLine = 80 << 20
-
 	// aroundObject is how many levels of a line there may be around an object, which is deepest in the list of
 	// changes: {"changes":[{"old":{}}]}. The line is bounded by rawjson.MaxDepth.
 	aroundObject = 3

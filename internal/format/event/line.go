@@ -2,26 +2,11 @@ package event
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
-
-// AppendSeq begins a line. One of Renderer's Append methods ends it.
-func AppendSeq(dst []byte, seq uint64) []byte {
-	dst = append(dst, `{"seq":`...)
-	return strconv.AppendUint(dst, seq, 10)
-}
-
-// AppendTerm goes on with a line that AppendSeq has begun, where several replicas write in turns: the number of the turn.
-func AppendTerm(dst []byte, term uint64) []byte {
-	dst = append(dst, `,"term":`...)
-	return strconv.AppendUint(dst, term, 10)
-}
-
-// LongestTerm is how many bytes AppendTerm appends at most.
-const LongestTerm = len(`,"term":18446744073709551615`)
 
 // names are what names an object and its version, as the insides of JSON strings.
 type names struct{ namespace, name, uid, version []byte }
@@ -52,8 +37,8 @@ func (n names) appendBare(dst []byte) []byte {
 
 // AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only the net result is known. fromTime is when
 // that version was last confirmed, zero where that is not known; rv is the server's version now.
-func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, fromRV string, fromTime time.Time, rv string) []byte {
-	dst = r.appendHead(dst, received, Gap, "", r.streamID(inside(rv)))
+func (r *Renderer) AppendGap(dst []byte, received time.Time, reason line.Reason, fromRV string, fromTime time.Time, rv string) []byte {
+	dst = r.appendHead(dst, received, line.Gap, "", r.streamID(inside(rv)))
 	dst = append(dst, r.cluster...)
 	dst = appendText(dst, `,"reason":"`, inside(string(reason)))
 	dst = appendText(dst, `,"fromResourceVersion":"`, inside(fromRV))
@@ -65,15 +50,15 @@ func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, f
 }
 
 // AppendSynced writes that a snapshot or a relist is complete.
-func (r *Renderer) AppendSynced(dst []byte, received time.Time, rv string, c Count) []byte {
-	dst = r.appendHead(dst, received, Synced, "", r.streamID(inside(rv)))
+func (r *Renderer) AppendSynced(dst []byte, received time.Time, rv string, c line.Count) []byte {
+	dst = r.appendHead(dst, received, line.Synced, "", r.streamID(inside(rv)))
 	dst = append(dst, r.cluster...)
 	dst = appendText(dst, `,"resourceVersion":"`, inside(rv))
 	return fmt.Appendf(dst, `,"count":{"added":%d,"modified":%d,"deleted":%d,"unchanged":%d}}`+"\n", c.Added, c.Modified, c.Deleted, c.Unchanged)
 }
 
 // appendNamed writes what a line about an object begins with.
-func (r *Renderer) appendNamed(dst []byte, received time.Time, t Type, from Origin, n names) []byte {
+func (r *Renderer) appendNamed(dst []byte, received time.Time, t line.Type, from line.Origin, n names) []byte {
 	dst = r.appendHead(dst, received, t, from, r.objectID(&n))
 	dst = appendText(dst, `,"namespace":"`, n.namespace)
 	dst = appendText(dst, `,"name":"`, n.name)
@@ -82,7 +67,7 @@ func (r *Renderer) appendNamed(dst []byte, received time.Time, t Type, from Orig
 }
 
 // appendHead writes time, type, origin, the id, and what all lines of the stream share.
-func (r *Renderer) appendHead(dst []byte, received time.Time, t Type, from Origin, of *id) []byte {
+func (r *Renderer) appendHead(dst []byte, received time.Time, t line.Type, from line.Origin, of *id) []byte {
 	dst = append(dst, `,"time":"`...)
 	dst = r.appendTime(dst, received)
 	dst = append(dst, `","type":"`...)

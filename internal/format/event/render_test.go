@@ -6,23 +6,25 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kubejournal/internal/format/line"
 )
 
 var received = time.Date(2026, 11, 20, 16, 10, 22, 123456, time.FixedZone("", 3600))
 
 const receivedText = "2026-11-20T15:10:22.000123456Z"
 
-func line(t *testing.T, r *Renderer, typ Type, raw string) string {
+func lineOf(t *testing.T, r *Renderer, typ line.Type, raw string) string {
 	t.Helper()
 	var o Object
 	if err := r.Scan([]byte(raw), &o); err != nil {
 		t.Fatalf("scan %.200s: %v", raw, err)
 	}
-	l := Line{Type: typ, Origin: FromWatch, Received: received}
-	if typ != Deleted {
+	l := Line{Type: typ, Origin: line.FromWatch, Received: received}
+	if typ != line.Deleted {
 		l.Write = o.Created()
 	}
-	b, err := r.AppendLine(AppendSeq(nil, 7), l, &o)
+	b, err := r.AppendLine(line.AppendSeq(nil, 7), l, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +35,7 @@ func line(t *testing.T, r *Renderer, typ Type, raw string) string {
 // gone is the line of an object that a relist found gone.
 func gone(tb testing.TB, r *Renderer, seq uint64, k Known) []byte {
 	tb.Helper()
-	b, err := r.AppendGone(AppendSeq(nil, seq), received, k, Line{}, nil)
+	b, err := r.AppendGone(line.AppendSeq(nil, seq), received, k, Line{}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -55,11 +57,11 @@ func TestLines(t *testing.T) {
 	const fullSource = `"stream":"deployments.apps?labelSelector=a\"b","cluster":"prod-eu1","group":"apps","version":"v1","resource":"deployments","kind":"Deployment"`
 	for name, c := range map[string]struct{ got, want string }{
 		"event": {
-			line(t, full, Modified, `{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3,"creationTimestamp":"2026-11-20T16:10:02Z","managedFields":[{"manager":"kube-controller-manager","subresource":"status","time":"2026-11-20T16:10:01Z"}]},"spec":{"replicas":1.0}}`),
+			lineOf(t, full, line.Modified, `{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3,"creationTimestamp":"2026-11-20T16:10:02Z","managedFields":[{"manager":"kube-controller-manager","subresource":"status","time":"2026-11-20T16:10:01Z"}]},"spec":{"replicas":1.0}}`),
 			`{"seq":7,"time":"` + receivedText + `","type":"MODIFIED","origin":"watch","id":"u-1/12/MODIFIED",` + fullSource + `,"namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","generation":3,"manager":"kube-controller-manager","subresource":"status","writtenAt":"2026-11-20T16:10:02Z","object":{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3,"creationTimestamp":"2026-11-20T16:10:02Z"},"spec":{"replicas":1.0}}}`,
 		},
 		"event, least": {
-			line(t, least, Added, `{"metadata":{}}`),
+			lineOf(t, least, line.Added, `{"metadata":{}}`),
 			`{"seq":7,"time":"` + receivedText + `","type":"ADDED","origin":"watch","id":"//ADDED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","object":{"metadata":{}}}`,
 		},
 		"deleted": {
@@ -71,19 +73,19 @@ func TestLines(t *testing.T) {
 			`{"seq":8,"time":"` + receivedText + `","type":"DELETED","origin":"relist","id":"//DELETED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","finalStateKnown":false,"object":{"apiVersion":"v1","kind":"Pod","metadata":{}}}`,
 		},
 		"gap": {
-			string(full.AppendGap(AppendSeq(nil, 9), received, "Expired", "12", received.Add(-time.Hour), "40")),
+			string(full.AppendGap(line.AppendSeq(nil, 9), received, "Expired", "12", received.Add(-time.Hour), "40")),
 			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"deployments.apps?labelSelector=a\"b/40/GAP",` + fullSource + `,"clusterUID":"c-1","reason":"Expired","fromResourceVersion":"12","fromTime":"2026-11-20T14:10:22.000123456Z","resourceVersion":"40"}`,
 		},
 		"gap, least": {
-			string(least.AppendGap(AppendSeq(nil, 9), received, "CheckpointLost", "", time.Time{}, "")),
+			string(least.AppendGap(line.AppendSeq(nil, 9), received, "CheckpointLost", "", time.Time{}, "")),
 			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"pods//GAP","stream":"pods","version":"v1","resource":"pods","kind":"Pod","reason":"CheckpointLost"}`,
 		},
 		"synced": {
-			string(full.AppendSynced(AppendSeq(nil, 10), received, "40", Count{1, 2, 3, 0})),
+			string(full.AppendSynced(line.AppendSeq(nil, 10), received, "40", line.Count{Added: 1, Modified: 2, Deleted: 3, Unchanged: 0})),
 			`{"seq":10,"time":"` + receivedText + `","type":"SYNCED","id":"deployments.apps?labelSelector=a\"b/40/SYNCED",` + fullSource + `,"clusterUID":"c-1","resourceVersion":"40","count":{"added":1,"modified":2,"deleted":3,"unchanged":0}}`,
 		},
 		"synced, least": {
-			string(least.AppendSynced(AppendSeq(nil, 10), received, "40", Count{1, 2, 3, 0})),
+			string(least.AppendSynced(line.AppendSeq(nil, 10), received, "40", line.Count{Added: 1, Modified: 2, Deleted: 3, Unchanged: 0})),
 			`{"seq":10,"time":"` + receivedText + `","type":"SYNCED","id":"pods/40/SYNCED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","resourceVersion":"40","count":{"added":1,"modified":2,"deleted":3,"unchanged":0}}`,
 		},
 	} {
@@ -171,12 +173,12 @@ func TestScanFaults(t *testing.T) {
 		if json.Valid([]byte(in)) && strings.Contains(in, `"a"`) {
 			t.Errorf("%.100q is valid", in)
 		}
-		if _, err := r.AppendLine(nil, Line{Type: Added, Origin: FromWatch, Received: received}, &o); err == nil {
+		if _, err := r.AppendLine(nil, Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &o); err == nil {
 			t.Errorf("a line of %.100q", in)
 		}
 	}
 	for _, in := range []string{deep(objectDepth), deepObjects(objectDepth - 1), wide(objectDepth), `{"metadata":{},"a":[1e400,-0,-0.5e+3,1E-9,"\u0000\ud800"]}`} {
-		if l := line(t, r, Added, in); !json.Valid([]byte(l)) {
+		if l := lineOf(t, r, line.Added, in); !json.Valid([]byte(l)) {
 			t.Errorf("line of %.100q is not valid", in)
 		}
 	}
@@ -184,8 +186,8 @@ func TestScanFaults(t *testing.T) {
 	if err := r.Scan([]byte(`{"metadata":{}}`), &o); err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []Type{Bookmark, Error, Gap, Synced, "", `x"`} {
-		if b, err := r.AppendLine([]byte("as was"), Line{Type: typ, Origin: FromWatch, Received: received}, &o); err == nil || string(b) != "as was" {
+	for _, typ := range []line.Type{line.Bookmark, line.Error, line.Gap, line.Synced, "", `x"`} {
+		if b, err := r.AppendLine([]byte("as was"), Line{Type: typ, Origin: line.FromWatch, Received: received}, &o); err == nil || string(b) != "as was" {
 			t.Errorf("a line of type %s: %s", typ, b)
 		}
 	}
@@ -204,7 +206,7 @@ func TestObjectBytes(t *testing.T) {
 		if c.want == "" {
 			c.want = c.in
 		}
-		if got := objectOf(t, line(t, r, Added, c.in)); got != c.want {
+		if got := objectOf(t, lineOf(t, r, line.Added, c.in)); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}

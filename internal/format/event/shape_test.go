@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -68,7 +69,7 @@ func TestShape(t *testing.T) {
 		"secret, in repeated": {secret, `{"metadata":{},"data":{"a":"x"},"data":{"a":"y"},"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x"}}}`, `{"metadata":{},"data":{"a":"REDACTED"},"data":{"a":"REDACTED"},"metadata":{"annotations":{}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := line(t, mustRenderer(t, podSource, c.shape), Added, c.in)
+			l := lineOf(t, mustRenderer(t, podSource, c.shape), line.Added, c.in)
 			if got := objectOf(t, l); got != c.want {
 				t.Errorf("\ngot  %s\nwant %s", got, c.want)
 			}
@@ -96,7 +97,7 @@ func TestShape(t *testing.T) {
 // A cut or redacted object still tells what the line repeats of it.
 func TestShapeKeepsHeader(t *testing.T) {
 	r := mustRenderer(t, podSource, Shape{Drop: []string{"metadata"}})
-	l := line(t, r, Added, `{"metadata":{"name":"a","uid":"u","managedFields":[{"manager":"m"}]}}`)
+	l := lineOf(t, r, line.Added, `{"metadata":{"name":"a","uid":"u","managedFields":[{"manager":"m"}]}}`)
 	for _, want := range []string{`"name":"a"`, `"uid":"u"`, `"manager":"m"`, `"object":{}`} {
 		if !strings.Contains(l, want) {
 			t.Errorf("no %s in %s", want, l)
@@ -112,7 +113,7 @@ func TestShapeKeepsHeader(t *testing.T) {
 func TestSecretLeavesNothing(t *testing.T) {
 	r := mustRenderer(t, Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, Shape{Secret: true})
 	raw := string(eventtest.Secret(3))
-	l := line(t, r, Added, raw)
+	l := lineOf(t, r, line.Added, raw)
 	for _, text := range []string{eventtest.SecretText, "aHVudGVyMmh1bnRlcjI="} {
 		if !strings.Contains(raw, text) {
 			t.Fatalf("no %s in the Secret", text)
@@ -193,7 +194,7 @@ func TestEventBlock(t *testing.T) {
 	} {
 		src := Source{Stream: "events", Group: c.group, Version: "v1", Resource: "events", Kind: "Event"}
 		var l struct{ Event json.RawMessage }
-		if err := json.Unmarshal([]byte(line(t, mustRenderer(t, src, podShape), Added, c.in)), &l); err != nil {
+		if err := json.Unmarshal([]byte(lineOf(t, mustRenderer(t, src, podShape), line.Added, c.in)), &l); err != nil {
 			t.Fatal(err)
 		}
 		if string(l.Event) != c.want {
@@ -204,14 +205,14 @@ func TestEventBlock(t *testing.T) {
 	// What is redacted in the object is not repeated beside it.
 	src := Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}
 	for _, path := range []string{"message", "message.x", "message[*]"} {
-		l := line(t, mustRenderer(t, src, Shape{Redact: []string{path}}), Added, string(eventtest.Event(1)))
+		l := lineOf(t, mustRenderer(t, src, Shape{Redact: []string{path}}), line.Added, string(eventtest.Event(1)))
 		if strings.Contains(l, "restarting") || !strings.Contains(l, `"message":"REDACTED"`) || !strings.Contains(l, `"event":{"reason":"BackOff","type"`) {
 			t.Errorf("%s: %s", path, l)
 		}
 	}
 	// Other resources of that name are not Kubernetes Events.
 	other := Source{Stream: "events.example.com", Group: "example.com", Version: "v1", Resource: "events", Kind: "Event"}
-	if l := line(t, mustRenderer(t, other, Shape{}), Added, `{"metadata":{},"reason":"x"}`); strings.Contains(l, `"event":`) {
+	if l := lineOf(t, mustRenderer(t, other, Shape{}), line.Added, `{"metadata":{},"reason":"x"}`); strings.Contains(l, `"event":`) {
 		t.Error(l)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/test/eventtest"
 )
@@ -45,10 +46,10 @@ func scanOrIdentify(r *Renderer, raw []byte, o *Object) error {
 }
 
 // readable checks a line with every reader that there is in this package, and with encoding/json.
-func readable(t *testing.T, l []byte, limit int) Header {
+func readable(t *testing.T, l []byte, limit int) line.Header {
 	t.Helper()
-	var h Header
-	if err := ParseHeader(l, &h); err != nil {
+	var h line.Header
+	if err := line.ParseHeader(l, &h); err != nil {
 		t.Errorf("%v: %.200s", err, l)
 	}
 	var any map[string]any
@@ -78,11 +79,11 @@ func TestDepth(t *testing.T) {
 			if (is.Unusable == nil) != usable {
 				t.Fatalf("%s: %d levels: unusable %v", name, levels, is.Unusable)
 			}
-			plain, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: received}, &is)
+			plain, err := r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Modified, Origin: line.FromWatch, Received: received}, &is)
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := readable(t, plain, MaxLine)
+			h := readable(t, plain, line.MaxLine)
 			if h.Truncated == usable || (h.Object != nil) != usable || h.Name != "n" || h.UID != "u" || h.ResourceVersion != "5" {
 				t.Errorf("%s: %d levels: %+v", name, levels, h)
 			}
@@ -98,11 +99,11 @@ func TestDepth(t *testing.T) {
 				t.Errorf("%s: %d levels: kept: %v", name, levels, err)
 			}
 			list := fmt.Appendf(nil, `[{"op":"replace","path":"","old":%s,"value":%s}]`, was.Raw, is.Raw)
-			l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: received, Changes: list}, &is)
+			l, err := r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Modified, Origin: line.FromWatch, Received: received, Changes: list}, &is)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h := readable(t, l, MaxLine); h.Truncated {
+			if h := readable(t, l, line.MaxLine); h.Truncated {
 				t.Errorf("%s: %d levels: truncated", name, levels)
 			}
 		}
@@ -142,7 +143,7 @@ func TestMaxLine(t *testing.T) {
 			if err := r.Scan([]byte(object), &o); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			l, err := r.AppendLine(AppendSeq(nil, 1<<64-1), Line{Type: Modified, Origin: FromWatch, Received: received, MaxBytes: limit}, &o)
+			l, err := r.AppendLine(line.AppendSeq(nil, 1<<64-1), Line{Type: line.Modified, Origin: line.FromWatch, Received: received, MaxBytes: limit}, &o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +151,7 @@ func TestMaxLine(t *testing.T) {
 				t.Errorf("%s: %+v", name, h)
 			}
 			for _, payload := range []Payload{WholeObject, MetadataOnly, NoObject} {
-				l, err := r.AppendLine(AppendSeq(nil, 1<<64-1), Line{Type: Modified, Origin: FromWatch, Received: received, Payload: payload, Changes: []byte(c.changes), MaxBytes: limit}, &o)
+				l, err := r.AppendLine(line.AppendSeq(nil, 1<<64-1), Line{Type: line.Modified, Origin: line.FromWatch, Received: received, Payload: payload, Changes: []byte(c.changes), MaxBytes: limit}, &o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -164,9 +165,9 @@ func TestMaxLine(t *testing.T) {
 	if err := r.Scan([]byte(`{"metadata":{"name":"n"}}`), &o); err != nil {
 		t.Fatal(err)
 	}
-	for _, bound := range []int{0, -1, 2 * MaxLine} {
-		l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Received: received, Changes: make([]byte, MaxLine), MaxBytes: bound}, &o)
-		if err != nil || len(l) > MaxLine || !readable(t, l, MaxLine).Truncated {
+	for _, bound := range []int{0, -1, 2 * line.MaxLine} {
+		l, err := r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Modified, Received: received, Changes: make([]byte, line.MaxLine), MaxBytes: bound}, &o)
+		if err != nil || len(l) > line.MaxLine || !readable(t, l, line.MaxLine).Truncated {
 			t.Errorf("bound %d: %d bytes, %v", bound, len(l), err)
 		}
 	}
@@ -223,11 +224,11 @@ func TestIdentify(t *testing.T) {
 		if strings.Contains(string(o.Raw)+o.Unusable.Err.Error(), "hunter2") {
 			t.Errorf("%.200q: %s, %v", c.in, o.Raw, o.Unusable.Err)
 		}
-		l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromWatch, Received: received}, &o)
+		l, err := r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h := readable(t, l, MaxLine); !h.Truncated || h.Object != nil || !strings.Contains(string(l), `"truncated":true,"truncatedReason":"`+o.Unusable.Reason+`"}`) {
+		if h := readable(t, l, line.MaxLine); !h.Truncated || h.Object != nil || !strings.Contains(string(l), `"truncated":true,"truncatedReason":"`+o.Unusable.Reason+`"}`) {
 			t.Errorf("%s", l)
 		}
 		if err := r.Scan(eventtest.Pod(2000, 1), &o); err != nil || o.Unusable != nil {
@@ -260,11 +261,11 @@ func FuzzIdentify(f *testing.F) {
 		r := mustRenderer(t, podSource, Shape{})
 		var o, usable Object
 		if err := r.Identify(in, &o, errControl); err == nil {
-			l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromWatch, Received: received}, &o)
+			l, err := r.AppendLine(line.AppendSeq(nil, 1), Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			readable(t, l, MaxLine)
+			readable(t, l, line.MaxLine)
 		}
 		if r.Scan(in, &usable) != nil || !json.Valid(in) { // what stands after the object, or is repaired, is for Scan alone
 			return

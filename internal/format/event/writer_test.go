@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kubejournal/internal/format/line"
 )
 
 // fieldsOf returns an object with these managedFields and metadata.
@@ -188,10 +190,10 @@ func TestWrittenEvent(t *testing.T) {
 		`"lastTimestamp":"1960-01-01T00:00:00Z"`:                                                    ``,
 	} {
 		raw := `{"metadata":{"name":"a"},` + members + `}`
-		if l := line(t, r, Modified, raw); !strings.Contains(l, want) || want == "" && strings.Contains(l, "writtenAt") {
+		if l := lineOf(t, r, line.Modified, raw); !strings.Contains(l, want) || want == "" && strings.Contains(l, "writtenAt") {
 			t.Errorf("%s: %s, want %s", members, l, want)
 		}
-		if l := line(t, r, Deleted, raw); strings.Contains(l, "writtenAt") {
+		if l := lineOf(t, r, line.Deleted, raw); strings.Contains(l, "writtenAt") {
 			t.Errorf("%s: %s", members, l)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -100,7 +99,7 @@ func (b *Builder) Add(l *line.Fields, offset int64, size int) {
 		s.marks, s.listing = append(s.marks, at), false
 		return
 	}
-	if !s.listing && l.Origin() == event.FromSnapshot {
+	if !s.listing && l.Origin() == line.FromSnapshot {
 		s.begins, s.listing = append(s.begins, at), true
 	}
 	b.object(s, l, at)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"hash/crc32"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 const (
@@ -41,8 +41,8 @@ const removals = ""
 
 // Types are the types of a line; an index has their positions, from 1.
 var Types = []string{
-	string(event.Added), string(event.Modified), string(event.Deleted), string(event.Gap), string(event.Synced),
-	string(event.Removed), string(event.Sealed),
+	string(line.Added), string(line.Modified), string(line.Deleted), string(line.Gap), string(line.Synced),
+	string(line.Removed), string(line.Sealed),
 }
 
 // ErrDamaged says that a file is not, or not any more, what a Builder has made.

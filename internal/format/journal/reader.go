@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/disk"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // maxLine is a variable for tests only.
-var maxLine = event.MaxLine
+var maxLine = line.MaxLine
 
 // Line is one line of a segment.
 type Line struct {

@@ -5,12 +5,11 @@ import (
 	"strconv"
 	"strings"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/rawjson"
 )
 
 // Incomplete reports whether the line is truncated: its object, changes and event may have marks in the place of values, which
-// event.IsCut knows, and changes may be left out.
+// IsCut knows, and changes may be left out.
 func (l *Fields) Incomplete() bool { return string(l.values[FieldTruncated]) == "true" }
 
 // deepest is how deep the cut values of a line are at most, and what marks them.
@@ -29,7 +28,7 @@ func (l *Fields) Cut() []string {
 // named itself, the object as "object".
 func appendCut(dst []string, path string, value []byte, depth int) []string {
 	if inside := rawjson.Inside(value); inside != nil {
-		if event.IsCut(rawjson.Unquote(nil, inside)) {
+		if IsCut(rawjson.Unquote(nil, inside)) {
 			dst = append(dst, path)
 		}
 		return dst
@@ -39,7 +38,7 @@ func appendCut(dst []string, path string, value []byte, depth int) []string {
 	}
 	for key, member := range rawjson.Members(value) {
 		name := string(rawjson.Unquote(nil, key))
-		if name == event.LeftOut && event.IsCut(rawjson.Unquote(nil, rawjson.Inside(member))) {
+		if name == LeftOut && IsCut(rawjson.Unquote(nil, rawjson.Inside(member))) {
 			dst = append(dst, cmp.Or(path, "object"))
 			continue
 		}
@@ -48,7 +47,7 @@ func appendCut(dst []string, path string, value []byte, depth int) []string {
 	n := 0
 	for element := range rawjson.Elements(value) {
 		at := path + "[" + strconv.Itoa(n) + "]"
-		if inside := rawjson.Inside(element); inside != nil && event.IsLeftOut(rawjson.Unquote(nil, inside)) {
+		if inside := rawjson.Inside(element); inside != nil && IsLeftOut(rawjson.Unquote(nil, inside)) {
 			at = path
 		}
 		dst = appendCut(dst, at, element, depth+1)

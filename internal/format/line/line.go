@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -104,7 +103,12 @@ func (l *Fields) Parse(raw []byte) error {
 		if !ok || value == nil {
 			return errNotLine
 		}
-		if at := rawjson.IndexFrom(names[:], key, next); at >= 0 {
+		at := rawjson.IndexFrom(names[:], key, next)
+		if at < 0 && bytes.IndexByte(key, '\\') >= 0 {
+			key = rawjson.Unquote(nil, key)
+			at = rawjson.IndexFrom(names[:], key, 0)
+		}
+		if at >= 0 {
 			l.values[at], next = value, at+1
 		} else if string(key) == "object" {
 			l.Object = value
@@ -141,7 +145,7 @@ func (l *Fields) Is(f Field, text string) bool {
 // AboutStream reports whether the line is about a stream, not an object.
 func (l *Fields) AboutStream() bool {
 	is := l.Type()
-	return is == event.Gap || is == event.Synced
+	return is == Gap || is == Synced
 }
 
 // Journal is the stream, and the resource, of a line about the journal itself: the API has none of that name.
@@ -149,7 +153,7 @@ const Journal = "journal"
 
 // SaysRemoved reports whether the line says which lines are not in the journal any more: it is about no object, and names the
 // stream that they were of, or Journal where whole files are gone.
-func (l *Fields) SaysRemoved() bool { return l.Type() == event.Removed }
+func (l *Fields) SaysRemoved() bool { return l.Type() == Removed }
 
 // TimeLayout is the form of a line's times, in UTC.
 const TimeLayout = "2006-01-02T15:04:05.000000000Z"
@@ -191,7 +195,7 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"seq":`...), l.Seq, 10)
 	member(FieldTerm, l.values[FieldTerm])
 	member(FieldTime, l.values[FieldTime])
-	member(FieldType, []byte(`"`+event.Removed+`"`))
+	member(FieldType, []byte(`"`+Removed+`"`))
 	id, is := l.Text(FieldID), []byte{'"'}
 	if l.SaysRemoved() {
 		is = append(append(is, id...), '"')
@@ -211,11 +215,11 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 
 // AppendFiles appends the rest of a REMOVED line, after its seq and term, that says that files with all lines of the span are gone.
 func (s Span) AppendFiles(dst []byte, now time.Time, cluster, reason string) []byte {
-	return s.AppendEnd(appendJournal(dst, event.Removed, s.From, s.To, now, cluster), reason, 0)
+	return s.AppendEnd(appendJournal(dst, Removed, s.From, s.To, now, cluster), reason, 0)
 }
 
 // appendJournal appends the members from time to kind of a line about the journal's files; seq and term come before them.
-func appendJournal(dst []byte, typ event.Type, from, to uint64, now time.Time, cluster string) []byte {
+func appendJournal(dst []byte, typ Type, from, to uint64, now time.Time, cluster string) []byte {
 	at := now.UTC().Format(TimeLayout)
 	dst = fmt.Appendf(dst, `,"time":"%s","type":"%s","id":"%s/%d-%d/%[1]s/%[2]s","stream":"%[3]s"`, at, typ, Journal, from, to)
 	if cluster != "" {
@@ -271,7 +275,7 @@ func (l *Fields) Late() (written time.Time, ok bool) {
 }
 
 // Snapshot reports whether the object existed at first sight.
-func (l *Fields) Snapshot() bool { return l.Origin() == event.FromSnapshot }
+func (l *Fields) Snapshot() bool { return l.Origin() == FromSnapshot }
 
 // IsLate reports whether a change was received late. What existed at first sight is older by nature.
 func IsLate(received, written time.Time, snapshot bool) bool {
@@ -288,35 +292,35 @@ func (l *Fields) Scope() []byte {
 }
 
 // Type returns what happened; "" for what is none of the types that kubejournal knows.
-func (l *Fields) Type() event.Type {
+func (l *Fields) Type() Type {
 	switch text := l.Text(FieldType); string(text) { // compared without being copied
-	case string(event.Modified):
-		return event.Modified
-	case string(event.Added):
-		return event.Added
-	case string(event.Deleted):
-		return event.Deleted
-	case string(event.Gap):
-		return event.Gap
-	case string(event.Synced):
-		return event.Synced
-	case string(event.Removed):
-		return event.Removed
-	case string(event.Sealed):
-		return event.Sealed
+	case string(Modified):
+		return Modified
+	case string(Added):
+		return Added
+	case string(Deleted):
+		return Deleted
+	case string(Gap):
+		return Gap
+	case string(Synced):
+		return Synced
+	case string(Removed):
+		return Removed
+	case string(Sealed):
+		return Sealed
 	}
 	return ""
 }
 
 // Origin returns how it became known; "" for a line about a stream or the journal.
-func (l *Fields) Origin() event.Origin {
+func (l *Fields) Origin() Origin {
 	switch text := l.Text(FieldOrigin); string(text) {
-	case string(event.FromWatch):
-		return event.FromWatch
-	case string(event.FromSnapshot):
-		return event.FromSnapshot
-	case string(event.FromRelist):
-		return event.FromRelist
+	case string(FromWatch):
+		return FromWatch
+	case string(FromSnapshot):
+		return FromSnapshot
+	case string(FromRelist):
+		return FromRelist
 	}
 	return ""
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -29,7 +28,7 @@ func (s Seal) After(chain string) Seal {
 }
 
 // SaysSealed reports whether the line is a SEALED line: it is about a file of the journal, and about no object.
-func (l *Fields) SaysSealed() bool { return l.Type() == event.Sealed }
+func (l *Fields) SaysSealed() bool { return l.Type() == Sealed }
 
 // Sealed returns what a SEALED line says; ok is false for any other line, and where it does not say that.
 func (l *Fields) Sealed() (s Seal, ok bool) {
@@ -53,7 +52,7 @@ func (l *Fields) Sealed() (s Seal, ok bool) {
 
 // Append appends the rest of a SEALED line, after its seq and term.
 func (s Seal) Append(dst []byte, now time.Time, cluster string) []byte {
-	dst = appendJournal(dst, event.Sealed, s.From, s.To, now, cluster)
+	dst = appendJournal(dst, Sealed, s.From, s.To, now, cluster)
 	return fmt.Appendf(dst, `,"sealed":{"fromSeq":%d,"toSeq":%d,"bytes":%d,"sha256":"%x","chain":"%s"}}`+"\n",
 		s.From, s.To, s.Size, s.Sum, s.Chain)
 }

@@ -10,10 +10,10 @@ import _ "embed" // the schemas
 var config []byte
 
 //go:embed line.json
-var line []byte
+var lineSchema []byte
 
 // Config returns the schema of the config file.
 func Config() []byte { return config }
 
 // Line returns the schema of one line.
-func Line() []byte { return line }
+func Line() []byte { return lineSchema }

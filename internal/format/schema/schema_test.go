@@ -21,7 +21,7 @@ import (
 	kubejournal "kubejournal/internal/config"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
-	journalline "kubejournal/internal/format/line"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -101,13 +101,13 @@ func lines(t *testing.T) []string {
 			if err := r.Scan([]byte(object), &o); err != nil {
 				t.Fatal(err)
 			}
-			for _, typ := range []event.Type{event.Added, event.Modified, event.Deleted} {
-				for _, origin := range []event.Origin{event.FromSnapshot, event.FromWatch, event.FromRelist} {
-					line := event.Line{Type: typ, Origin: origin, Received: at}
-					if origin == event.FromWatch {
-						line.Write = event.Write{Manager: []byte("kubelet"), Subresource: []byte("status"), At: at.Unix() - int64(i)}
+			for _, typ := range []line.Type{line.Added, line.Modified, line.Deleted} {
+				for _, origin := range []line.Origin{line.FromSnapshot, line.FromWatch, line.FromRelist} {
+					l := event.Line{Type: typ, Origin: origin, Received: at}
+					if origin == line.FromWatch {
+						l.Write = event.Write{Manager: []byte("kubelet"), Subresource: []byte("status"), At: at.Unix() - int64(i)}
 					}
-					if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), line, &o); err != nil {
+					if all, err = r.AppendLine(line.AppendSeq(all, uint64(i+1)), l, &o); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -115,13 +115,13 @@ func lines(t *testing.T) []string {
 		}
 		all = appendForms(t, all, r, at, objects)
 		for _, known := range []event.Known{{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "12"}, {}} {
-			if all, err = r.AppendGone(event.AppendSeq(all, 1), at, known, event.Line{}, nil); err != nil {
+			if all, err = r.AppendGone(line.AppendSeq(all, 1), at, known, event.Line{}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		all = r.AppendGap(event.AppendTerm(event.AppendSeq(all, 1), 3), at, "Expired", "12", at, "40")
-		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", time.Time{}, "")
-		all = r.AppendSynced(event.AppendSeq(all, 1), at, "40", event.Count{Added: 1, Modified: 2, Deleted: 3})
+		all = r.AppendGap(line.AppendTerm(line.AppendSeq(all, 1), 3), at, "Expired", "12", at, "40")
+		all = r.AppendGap(line.AppendSeq(all, 1), at, "CheckpointLost", "", time.Time{}, "")
+		all = r.AppendSynced(line.AppendSeq(all, 1), at, "40", line.Count{Added: 1, Modified: 2, Deleted: 3})
 	}
 	unusable := func(raw string) {
 		r, err := event.NewRenderer(event.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{})
@@ -131,9 +131,9 @@ func lines(t *testing.T) []string {
 		if err := r.Identify([]byte(raw), &o, r.Scan([]byte(raw), &o)); err != nil {
 			t.Fatal(err)
 		}
-		for _, typ := range []event.Type{event.Added, event.Modified, event.Deleted} {
-			line := event.Line{Type: typ, Origin: event.FromWatch, Received: at, Payload: event.NoObject, MaxBytes: 1}
-			if all, err = r.AppendLine(event.AppendSeq(all, 1), line, &o); err != nil {
+		for _, typ := range []line.Type{line.Added, line.Modified, line.Deleted} {
+			l := event.Line{Type: typ, Origin: line.FromWatch, Received: at, Payload: event.NoObject, MaxBytes: 1}
+			if all, err = r.AppendLine(line.AppendSeq(all, 1), l, &o); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -153,15 +153,15 @@ func lines(t *testing.T) []string {
 		`{"metadata":{"name":"e"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingComponent":"c","series":{"count":4,"lastObservedTime":"2026-11-20T16:10:29.000000Z"}}`)
 	add(event.Source{Stream: "events.events.k8s.io", Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{},
 		`{"metadata":{"name":"e"},"reason":"R","note":"n","type":"Normal","regarding":{"kind":"Node","name":"n"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingController":"c","deprecatedCount":2}`)
-	var removed journalline.Fields
+	var removed line.Fields
 	if err := removed.Parse([]byte(modifiedLine)); err != nil {
 		t.Fatal(err)
 	}
-	span := journalline.Span{From: removed.Seq, To: removed.Seq + 8, FromTime: removed.Time, ToTime: removed.Time.Add(time.Second)}
+	span := line.Span{From: removed.Seq, To: removed.Seq + 8, FromTime: removed.Time, ToTime: removed.Time.Add(time.Second)}
 	all = append(all, span.AppendEnd(removed.AppendRemovedHead(nil), "maxTotalSize", 9)...)
-	all = span.AppendFiles(event.AppendSeq(all, 40), removed.Time, "prod", "maxAge")
-	seal := journalline.Seal{From: 1, To: 39, Size: 4000}.After("")
-	all = seal.Append(event.AppendSeq(all, 41), removed.Time, "prod")
+	all = span.AppendFiles(line.AppendSeq(all, 40), removed.Time, "prod", "maxAge")
+	seal := line.Seal{From: 1, To: 39, Size: 4000}.After("")
+	all = seal.Append(line.AppendSeq(all, 41), removed.Time, "prod")
 	return strings.Split(strings.TrimSuffix(string(all), "\n"), "\n")
 }
 
@@ -188,9 +188,9 @@ func appendForms(t *testing.T, all []byte, r *event.Renderer, at time.Time, obje
 		last = next
 		for _, payload := range []event.Payload{event.WholeObject, event.MetadataOnly, event.NoObject} {
 			for _, limit := range []int{0, 1500, 1} {
-				line := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: at, Payload: payload, Changes: list, MaxBytes: limit}
+				l := event.Line{Type: line.Modified, Origin: line.FromWatch, Received: at, Payload: payload, Changes: list, MaxBytes: limit}
 				var err error
-				if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), line, &o); err != nil {
+				if all, err = r.AppendLine(line.AppendSeq(all, uint64(i+1)), l, &o); err != nil {
 					t.Fatal(err)
 				}
 			}

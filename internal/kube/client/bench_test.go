@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -111,7 +112,7 @@ func newPath(tb testing.TB, stream []byte, src event.Source, shape event.Shape) 
 			return err
 		}
 		seq++
-		out, err = r.AppendLine(event.AppendSeq(out[:0], seq), event.Line{Type: t, Origin: event.FromWatch, Received: now}, &o)
+		out, err = r.AppendLine(line.AppendSeq(out[:0], seq), event.Line{Type: t, Origin: line.FromWatch, Received: now}, &o)
 		return err
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -188,7 +189,7 @@ func TestFrameStream(t *testing.T) {
 				t.Fatal(err)
 			}
 			typ, object, err := splitWatch(frame)
-			if err != nil || typ != event.Modified {
+			if err != nil || typ != line.Modified {
 				t.Fatalf("%s: %v", typ, err)
 			}
 			got = append(got, object...)

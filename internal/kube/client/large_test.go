@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 const named = `"metadata":{"namespace":"ns","name":"n","uid":"u","resourceVersion":"5"}`
@@ -45,7 +46,7 @@ func TestFrameTooLarge(t *testing.T) {
 							t.Fatalf("%s: frame %d of %d bytes: %v", how, i, size, err)
 						}
 						typ, object, err := splitWatch(got)
-						if err != nil || typ != event.Modified {
+						if err != nil || typ != line.Modified {
 							t.Fatalf("%s: %q: %s, %v", how, got, typ, err)
 						}
 						var o event.Object

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -13,11 +14,11 @@ import (
 // own encoder writes.
 var heads = [...]struct {
 	text []byte
-	t    event.Type
+	t    line.Type
 }{
-	{[]byte(`{"type":"MODIFIED","object":{`), event.Modified},
-	{[]byte(`{"type":"ADDED","object":{`), event.Added},
-	{[]byte(`{"type":"DELETED","object":{`), event.Deleted},
+	{[]byte(`{"type":"MODIFIED","object":{`), line.Modified},
+	{[]byte(`{"type":"ADDED","object":{`), line.Added},
+	{[]byte(`{"type":"DELETED","object":{`), line.Deleted},
 }
 
 var (
@@ -31,7 +32,7 @@ var (
 // the object taken to end where the frame does, for Scan to check: should a
 // server add members to the event, they still hang on the object, and Scan
 // passes over them.
-func splitWatch(frame []byte) (event.Type, []byte, error) {
+func splitWatch(frame []byte) (line.Type, []byte, error) {
 	if n := len(frame); n < 2 || frame[n-2] != '}' || frame[n-1] != '}' {
 		return splitAny(frame)
 	}
@@ -44,7 +45,7 @@ func splitWatch(frame []byte) (event.Type, []byte, error) {
 }
 
 // splitAny is splitWatch for any order of keys and any white space.
-func splitAny(frame []byte) (event.Type, []byte, error) {
+func splitAny(frame []byte) (line.Type, []byte, error) {
 	c := rawjson.NewCursor(rawjson.TrimSpace(frame))
 	fault := func(want string) error {
 		return fmt.Errorf("split watch event: %w", &event.SyntaxError{Offset: int64(c.Offset()), Msg: "expected " + want})
@@ -53,7 +54,7 @@ func splitAny(frame []byte) (event.Type, []byte, error) {
 		return "", nil, fault("an object")
 	}
 	var (
-		t      event.Type
+		t      line.Type
 		object []byte
 	)
 	for more := !c.Take('}'); more; {
@@ -72,7 +73,7 @@ func splitAny(frame []byte) (event.Type, []byte, error) {
 		case key == "type" && t != "", key == "object" && object != nil:
 			return "", nil, fault("no key twice") // which of them counts, readers do not agree on
 		case key == "type":
-			t = event.Type(text(value))
+			t = line.Type(text(value))
 		case key == "object":
 			object = value
 		}

@@ -7,25 +7,26 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
 func TestSplitWatch(t *testing.T) {
 	for _, c := range []struct {
 		in     string
-		t      event.Type
+		t      line.Type
 		object string
 	}{
-		{`{"type":"ADDED","object":{"metadata":{}}}`, event.Added, `{"metadata":{}}`},
-		{`{"type":"MODIFIED","object":{"metadata":{}}}`, event.Modified, `{"metadata":{}}`},
-		{`{"type":"DELETED","object":{"metadata":{}}}`, event.Deleted, `{"metadata":{}}`},
-		{`{"type":"BOOKMARK","object":{"metadata":{}}}`, event.Bookmark, `{"metadata":{}}`},
-		{`{"type":"ERROR","object":{"kind":"Status","message":"}\"{"},"x":{}}`, event.Error, `{"kind":"Status","message":"}\"{"}`},
-		{`{"object":{"a":"}"},"type":"ADDED"}`, event.Added, `{"a":"}"}`},
-		{`{"type":"ADDED","object":{},"x":1}`, event.Added, `{}`},
-		{`{"x":[{"type":"NO"}],"type":"ADDED","y":null,"object":{}}`, event.Added, `{}`},
-		{`{"t\u0079pe":"ADD\u0045D","obj\u0065ct":{}}`, event.Added, `{}`},
-		{" {\n \"type\" : \"ADDED\" ,\n \"object\" : {\n  \"a\": 1\n }\n}\n", event.Added, "{\n  \"a\": 1\n }"},
+		{`{"type":"ADDED","object":{"metadata":{}}}`, line.Added, `{"metadata":{}}`},
+		{`{"type":"MODIFIED","object":{"metadata":{}}}`, line.Modified, `{"metadata":{}}`},
+		{`{"type":"DELETED","object":{"metadata":{}}}`, line.Deleted, `{"metadata":{}}`},
+		{`{"type":"BOOKMARK","object":{"metadata":{}}}`, line.Bookmark, `{"metadata":{}}`},
+		{`{"type":"ERROR","object":{"kind":"Status","message":"}\"{"},"x":{}}`, line.Error, `{"kind":"Status","message":"}\"{"}`},
+		{`{"object":{"a":"}"},"type":"ADDED"}`, line.Added, `{"a":"}"}`},
+		{`{"type":"ADDED","object":{},"x":1}`, line.Added, `{}`},
+		{`{"x":[{"type":"NO"}],"type":"ADDED","y":null,"object":{}}`, line.Added, `{}`},
+		{`{"t\u0079pe":"ADD\u0045D","obj\u0065ct":{}}`, line.Added, `{}`},
+		{" {\n \"type\" : \"ADDED\" ,\n \"object\" : {\n  \"a\": 1\n }\n}\n", line.Added, "{\n  \"a\": 1\n }"},
 		{`{"type":"NEW","object":{}}`, "NEW", `{}`},
 	} {
 		typ, object, err := splitWatch([]byte(c.in))
@@ -93,7 +94,7 @@ func FuzzSplitWatch(f *testing.F) {
 	var o event.Object
 	f.Fuzz(func(t *testing.T, in []byte) {
 		typ, raw, err := splitWatch(in)
-		if err == nil && typ != event.Error {
+		if err == nil && typ != line.Error {
 			err = r.Scan(raw, &o)
 		}
 		if err != nil || !json.Valid(in) {
@@ -111,7 +112,7 @@ func FuzzSplitWatch(f *testing.F) {
 			t.Fatalf("type %q, want %q", typ, wantType)
 		}
 		var a, b any
-		if typ == event.Error || o.Raw == nil {
+		if typ == line.Error || o.Raw == nil {
 			return
 		}
 		if json.Unmarshal(o.Raw, &a) != nil || json.Unmarshal(want["object"], &b) != nil || !reflect.DeepEqual(a, b) {

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // watchGrace is how long after its time a watch may end by itself before it is cut: the connection is then dead, or the
 // server has no timeouts.
 const watchGrace = time.Minute
 
-// Event is one event of a watch. Its type is never event.Error: that is an error.
+// Event is one event of a watch. Its type is never line.Error: that is an error.
 type Event struct {
-	Type   event.Type
+	Type   line.Type
 	Object []byte // as the server sent it
 }
 
@@ -111,7 +111,7 @@ func (w *WatchReader) Next(patience time.Duration) (Event, error) {
 	switch {
 	case err != nil:
 		return Event{}, fmt.Errorf("%w: %w", ErrBadFrame, err)
-	case t == event.Error:
+	case t == line.Error:
 		return Event{}, statusError(object)
 	}
 	return Event{t, object}, nil

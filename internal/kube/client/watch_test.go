@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // serveWatch answers every watch with what write writes, over loopback HTTP, and
@@ -77,7 +78,7 @@ func readWatch(t *testing.T, client *Client) (all []string, waits int, err error
 		if err != nil {
 			return all, waits, err
 		}
-		if e.Type != event.Modified {
+		if e.Type != line.Modified {
 			t.Errorf("type %s", e.Type)
 		}
 		all = append(all, string(e.Object))

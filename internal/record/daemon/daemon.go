@@ -21,8 +21,8 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/access"
@@ -306,7 +306,7 @@ func (d *Daemon) outputError() error {
 func (d *Daemon) streamOptions(cfg *config.Config) streams.Options {
 	longest := cfg.Output.MaxLineBytes
 	if cfg.LeaderElection.LeaseName != "" && longest > 0 {
-		longest -= int64(event.LongestTerm) // which comes when a line is numbered
+		longest -= int64(line.LongestTerm) // which comes when a line is numbered
 	}
 	return streams.Options{
 		Cluster: cfg.Cluster, ClusterUID: d.clusterUID, Resources: cfg.Resources,

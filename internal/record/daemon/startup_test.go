@@ -22,6 +22,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/status"
@@ -175,12 +176,12 @@ func writeJournal(t *testing.T, path, cluster string, lines int) {
 		t.Fatal(err)
 	}
 	var object event.Object
-	b := render.AppendSynced(event.AppendSeq(nil, 1), time.Now(), "1", event.Count{})
+	b := render.AppendSynced(line.AppendSeq(nil, 1), time.Now(), "1", line.Count{})
 	for n := 1; n < lines; n++ {
 		if err := render.Scan(fmt.Appendf(nil, `{"metadata":{"namespace":"n","name":"p-%d","uid":"u-%d","resourceVersion":"%d"}}`, n, n, n+1), &object); err != nil {
 			t.Fatal(err)
 		}
-		if b, err = render.AppendLine(event.AppendSeq(b, uint64(n+1)), event.Line{Type: event.Added, Origin: event.FromWatch, Received: time.Now()}, &object); err != nil {
+		if b, err = render.AppendLine(line.AppendSeq(b, uint64(n+1)), event.Line{Type: line.Added, Origin: line.FromWatch, Received: time.Now()}, &object); err != nil {
 			t.Fatal(err)
 		}
 	}

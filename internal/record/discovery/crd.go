@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 )
 
@@ -171,7 +171,7 @@ func (w *CRDWatcher) session(ctx context.Context) error {
 	w.live.Store(true)
 	defer w.live.Store(false)
 	for e := (client.Event{}); err == nil; e, err = r.Next(3 * crdTimeout) { // longer than the watch lasts
-		if e.Type == event.Bookmark {
+		if e.Type == line.Bookmark {
 			continue
 		}
 		select {

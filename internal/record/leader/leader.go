@@ -33,7 +33,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -537,7 +537,7 @@ func (e *Elector) take(u *unstructured.Unstructured) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, lease); err != nil {
 		return fmt.Errorf("decode Lease: %w", err)
 	}
-	if e.lease != nil && event.Later(e.lease.ResourceVersion, lease.ResourceVersion) || term(lease) < e.Status().Term {
+	if e.lease != nil && line.Later(e.lease.ResourceVersion, lease.ResourceVersion) || term(lease) < e.Status().Term {
 		e.restored = lease.ResourceVersion
 	}
 	e.lease = lease

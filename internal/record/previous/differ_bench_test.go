@@ -8,6 +8,7 @@ import (
 
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
 
@@ -59,7 +60,7 @@ func BenchmarkOption(b *testing.B) {
 				next = bytes.Replace(next, []byte(`"resourceVersion":"100001"`), []byte(`"resourceVersion":"200001"`), 1)
 				do := option.make(prev, next)
 				l := option.line
-				l.Type, l.Origin, l.Received = event.Modified, event.FromWatch, time.Now()
+				l.Type, l.Origin, l.Received = line.Modified, line.FromWatch, time.Now()
 				var out []byte
 				b.ReportAllocs()
 				for b.Loop() {
@@ -70,7 +71,7 @@ func BenchmarkOption(b *testing.B) {
 						b.Fatal(err)
 					}
 					var err error
-					if out, err = r.AppendLine(event.AppendSeq(out[:0], 1), l, &o); err != nil {
+					if out, err = r.AppendLine(line.AppendSeq(out[:0], 1), l, &o); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -17,6 +17,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 var hiding = event.Shape{
@@ -212,7 +213,7 @@ func TestRedactedReplay(t *testing.T) {
 	r.look(fmt.Sprintf(secretOf, 6, "w", "w"))
 	r.commit()
 	seven := fmt.Sprintf(secretOf, 7, "REDACTED", "REDACTED")
-	Replay([]byte{linesHaveAll}, &event.Header{Type: event.Modified, Namespace: "ns", Name: "a", Object: []byte(seven)}, &r.submitted)
+	Replay([]byte{linesHaveAll}, &line.Header{Type: line.Modified, Namespace: "ns", Name: "a", Object: []byte(seven)}, &r.submitted)
 	r.commit()
 	clear(r.uncommitted)
 	if list := r.look(fmt.Sprintf(secretOf, 8, "y", "x")); list != `[{"op":"replace","path":"/metadata/resourceVersion","old":"7","value":"8"}]` {
@@ -359,7 +360,7 @@ func TestRedactedNowhere(t *testing.T) {
 // lines are the line of the version that was taken last, and the one that says that it is gone.
 func lines(t *testing.T, r *rig, list string, value []byte) []byte {
 	t.Helper()
-	line := event.Line{Type: event.Modified, Origin: event.FromWatch, Changes: []byte(list)}
+	line := event.Line{Type: line.Modified, Origin: line.FromWatch, Changes: []byte(list)}
 	all, err := r.render.AppendLine(nil, line, &r.object)
 	if err != nil {
 		t.Fatal(err)

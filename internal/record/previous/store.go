@@ -13,6 +13,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // Store holds the previous versions of a stream's objects: what an event is compared with, for the list of changes or
@@ -470,12 +471,12 @@ type arrival struct {
 
 // Replay adds to c what the line h makes of the versions that its stream, whose header is given, has stored: what the
 // Store has put beside it, if lines have all of that. Otherwise nothing is stored of the object until its next line.
-func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
-	written := h.Type == event.Added || h.Type == event.Modified
+func Replay(header []byte, h *line.Header, c *checkpoint.Changes) {
+	written := h.Type == line.Added || h.Type == line.Modified
 	switch {
 	case written && len(header) > 0 && header[0]&linesHaveAll != 0 && !h.Truncated && len(h.Object) > 0:
 		c.Keep([]byte(h.Namespace), []byte(h.Name), AppendUnpacked([]byte{hasObject}, h.Object))
-	case written, h.Type == event.Deleted:
+	case written, h.Type == line.Deleted:
 		c.Unkeep([]byte(h.Namespace), []byte(h.Name))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // rig is a Store on a checkpoint, with batches that are committed when they are told to.
@@ -223,18 +224,18 @@ func TestReplay(t *testing.T) {
 	object := []byte(`{"metadata":{"name":"a","namespace":"ns"}}`)
 	for _, c := range []struct {
 		header []byte
-		line   event.Header
+		line   line.Header
 		stored bool
 	}{
-		{[]byte{linesHaveAll}, event.Header{Type: event.Added, Object: object}, true},
-		{[]byte{linesHaveAll}, event.Header{Type: event.Modified, Object: object}, true},
-		{[]byte{linesHaveAll}, event.Header{Type: event.Modified, Object: object, Truncated: true}, false},
-		{[]byte{linesHaveAll}, event.Header{Type: event.Modified}, false},
-		{[]byte{linesHaveAll}, event.Header{Type: event.Deleted, Object: object}, false},
-		{[]byte{storesObjects}, event.Header{Type: event.Modified, Object: object}, false},
-		{nil, event.Header{Type: event.Modified, Object: object}, false},
+		{[]byte{linesHaveAll}, line.Header{Type: line.Added, Object: object}, true},
+		{[]byte{linesHaveAll}, line.Header{Type: line.Modified, Object: object}, true},
+		{[]byte{linesHaveAll}, line.Header{Type: line.Modified, Object: object, Truncated: true}, false},
+		{[]byte{linesHaveAll}, line.Header{Type: line.Modified}, false},
+		{[]byte{linesHaveAll}, line.Header{Type: line.Deleted, Object: object}, false},
+		{[]byte{storesObjects}, line.Header{Type: line.Modified, Object: object}, false},
+		{nil, line.Header{Type: line.Modified, Object: object}, false},
 	} {
-		Replay([]byte{linesHaveAll}, &event.Header{Type: event.Added, Namespace: "ns", Name: "a", Object: object}, &r.submitted)
+		Replay([]byte{linesHaveAll}, &line.Header{Type: line.Added, Namespace: "ns", Name: "a", Object: object}, &r.submitted)
 		r.commit()
 		c.line.Namespace, c.line.Name = "ns", "a"
 		Replay(c.header, &c.line, &r.submitted)
@@ -283,7 +284,7 @@ func TestStoreMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Replay(h, &event.Header{Type: event.Modified, Namespace: "ns", Name: "a", Object: []byte(`{"metadata":{"name":"a"}}`)}, &r.submitted)
+	Replay(h, &line.Header{Type: line.Modified, Namespace: "ns", Name: "a", Object: []byte(`{"metadata":{"name":"a"}}`)}, &r.submitted)
 	r.commit()
 	if v, err := r.Get([]byte("ns"), []byte("a")); err != nil || v.Mark != 0 || v.Object == nil {
 		t.Errorf("mark %d of a line, object %s, %v", v.Mark, v.Object, err)

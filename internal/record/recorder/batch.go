@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // Producer is one stream's way into the recorder.
@@ -28,8 +28,8 @@ type Producer struct {
 }
 
 type kind struct {
-	typ    event.Type
-	origin event.Origin
+	typ    line.Type
+	origin line.Origin
 }
 
 // NewProducer returns the producer of a stream; written counts lines, by type and origin.
@@ -107,7 +107,7 @@ type lineEnd struct {
 func (b *Batch) isOfWatch() bool {
 	s := b.Changes.State
 	return s != nil && s.Open == nil && s.Closing == nil && s.ResourceVersion != "" &&
-		!slices.ContainsFunc(b.ends, func(l lineEnd) bool { return l.origin != event.FromWatch })
+		!slices.ContainsFunc(b.ends, func(l lineEnd) bool { return l.origin != line.FromWatch })
 }
 
 // keep drops the lines that keep does not report true of.
@@ -170,12 +170,12 @@ func (b *Batch) Lines() []byte { return b.lines }
 // AddLine takes the buffer of Lines with one line appended, which begins with
 // the comma after seq and ends in "\n".
 // version is that of the line's object.
-func (b *Batch) AddLine(lines []byte, t event.Type, from event.Origin, received time.Time, version []byte) {
+func (b *Batch) AddLine(lines []byte, t line.Type, from line.Origin, received time.Time, version []byte) {
 	if len(b.ends) == 0 {
 		b.received = received
 	}
 	b.lines, b.last = lines, received
-	n, _ := event.VersionNumber(version)
+	n, _ := line.VersionNumber(version)
 	b.ends = append(b.ends, lineEnd{len(lines), kind{t, from}, n, b.Changes.Extent()})
 }
 

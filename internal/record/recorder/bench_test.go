@@ -17,6 +17,7 @@ import (
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/test/eventtest"
 )
@@ -98,14 +99,14 @@ func writeBenchJournal(b *testing.B, path string, compress bool) (lines int) {
 		if err := render.Scan(eventtest.Pod(benchPod, i), &object); err != nil {
 			b.Fatal(err)
 		}
-		body, err := render.AppendLine(nil, event.Line{Type: event.Modified, Origin: event.FromWatch, Received: received}, &object)
+		body, err := render.AppendLine(nil, event.Line{Type: line.Modified, Origin: line.FromWatch, Received: received}, &object)
 		if err != nil {
 			b.Fatal(err)
 		}
 		bodies = append(bodies, body)
 	}
-	bodies[0] = render.AppendSynced(nil, received, "1", event.Count{})
-	var line []byte
+	bodies[0] = render.AppendSynced(nil, received, "1", line.Count{})
+	var raw []byte
 	for total := 0; total < benchJournal; {
 		name := fmt.Sprintf("journal-2026-11-20T16-10-%06.3f.jsonl", float64(total>>20)/1000)
 		last := total+benchSegment >= benchJournal
@@ -126,13 +127,13 @@ func writeBenchJournal(b *testing.B, path string, compress bool) (lines int) {
 			out = z
 		}
 		for size := 0; size < benchSegment && total < benchJournal; {
-			line = append(event.AppendSeq(line[:0], uint64(lines+1)), bodies[lines%len(bodies)]...)
-			if _, err := out.Write(line); err != nil {
+			raw = append(line.AppendSeq(raw[:0], uint64(lines+1)), bodies[lines%len(bodies)]...)
+			if _, err := out.Write(raw); err != nil {
 				b.Fatal(err)
 			}
 			lines++
-			size += len(line)
-			total += len(line)
+			size += len(raw)
+			total += len(raw)
 		}
 		if compress && !last {
 			err = z.Close()
@@ -182,7 +183,7 @@ func BenchmarkCommit(b *testing.B) {
 				for n, p := range producers {
 					batch := p.Batch()
 					if n == 0 {
-						batch.AddLine(watched(b, batch.Lines(), "pods", rv, &batch.Changes), event.Added, event.FromWatch, received, nil)
+						batch.AddLine(watched(b, batch.Lines(), "pods", rv, &batch.Changes), line.Added, line.FromWatch, received, nil)
 					}
 					batch.Changes.State = &checkpoint.Stream{ResourceVersion: versionOf(rv), Coverage: checkpoint.Coverage{Since: since, Confirmed: time.Now().UnixNano()}}
 					if err := rec.Submit(b.Context(), batch); err != nil {

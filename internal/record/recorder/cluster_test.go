@@ -9,6 +9,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // clusterLines is a journal about a cluster, in which the last line but two names it,
@@ -21,9 +22,9 @@ func clusterLines(t *testing.T, cluster string, n int) (lines []byte, marks []ch
 	}
 	marks = append(marks, checkpoint.Mark{})
 	for seq := uint64(1); seq <= uint64(n); seq++ {
-		lines = event.AppendSeq(lines, seq)
+		lines = line.AppendSeq(lines, seq)
 		if seq == uint64(n)-2 {
-			lines = render.AppendSynced(lines, received, "9", event.Count{})
+			lines = render.AppendSynced(lines, received, "9", line.Count{})
 		} else {
 			lines, err = render.AppendGone(lines, received, event.Known{Name: cluster, UID: "u", ResourceVersion: "8"}, event.Line{}, nil)
 			if err != nil {
@@ -143,7 +144,7 @@ func TestRecoverOfAnotherDaemon(t *testing.T) {
 		t.Fatalf("Recover = %+v, %v", got, err)
 	}
 	for name, state := range contentOf(t, store).Streams {
-		if state.PendingGap != event.JournalTruncated {
+		if state.PendingGap != line.JournalTruncated {
 			t.Errorf("stream %s: %+v", name, state)
 		}
 	}

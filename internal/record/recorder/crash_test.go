@@ -17,8 +17,8 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/test/faultdisk"
 	"kubejournal/test/invariant"
@@ -186,36 +186,36 @@ func foldFile(t *testing.T, path string, seq uint64) content {
 		if b[end] != '\n' {
 			continue
 		}
-		var h event.Header
-		if err := event.ParseHeader(b[start:end], &h); err != nil {
+		var h line.Header
+		if err := line.ParseHeader(b[start:end], &h); err != nil {
 			t.Fatal(err)
 		}
 		start = end + 1
 		var c checkpoint.Changes
 		st := states[h.Stream]
 		switch h.Type {
-		case event.Gap:
+		case line.Gap:
 			st.Coverage = checkpoint.Coverage{}
 			st.Open = &checkpoint.Gap{Reason: h.Reason, FromResourceVersion: h.FromResourceVersion, ResourceVersion: h.ResourceVersion}
-		case event.Synced:
+		case line.Synced:
 			st = checkpoint.Stream{ResourceVersion: h.ResourceVersion, Coverage: sinceSynced}
-		case event.Deleted:
+		case line.Deleted:
 			if st.Open != nil {
 				st.Open.Deleted++
 			}
 			c.Delete([]byte(h.Namespace), []byte(h.Name))
-		case event.Added, event.Modified:
-			if st.Open != nil && h.Type == event.Added {
+		case line.Added, line.Modified:
+			if st.Open != nil && h.Type == line.Added {
 				st.Open.Added++
 			} else if st.Open != nil {
 				st.Open.Modified++
 			}
-			if st.Open != nil && event.Later(h.ResourceVersion, st.Open.ResourceVersion) {
+			if st.Open != nil && line.Later(h.ResourceVersion, st.Open.ResourceVersion) {
 				st.Open.ResourceVersion = h.ResourceVersion
 			}
 			c.Put([]byte(h.Namespace), []byte(h.Name), []byte(h.UID), []byte(h.ResourceVersion))
 		}
-		if h.Origin == event.FromWatch {
+		if h.Origin == line.FromWatch {
 			st.ResourceVersion = h.ResourceVersion
 		}
 		states[h.Stream] = st
@@ -268,7 +268,7 @@ func TestTruncatedByOthers(t *testing.T) {
 				t.Helper()
 				b := newProducer("pods").Batch()
 				for i := range lines {
-					b.AddLine(watched(t, b.Lines(), "pods", from+i, &b.Changes), event.Added, event.FromWatch, received, nil)
+					b.AddLine(watched(t, b.Lines(), "pods", from+i, &b.Changes), line.Added, line.FromWatch, received, nil)
 				}
 				b.Changes.State = &checkpoint.Stream{ResourceVersion: versionOf(from + lines)}
 				if err := errors.Join(rec.Submit(t.Context(), b), rec.Flush(t.Context())); err != nil {

@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/disk"
@@ -335,7 +334,7 @@ func (g *rig) batch(stream string, n, size int) *Batch {
 		head := fmt.Sprintf(`,"stream":%q,"name":%q,"resourceVersion":"%d","x":"`, stream, name, rv)
 		l := append(b.Lines(), head...)
 		l = append(l, bytes.Repeat([]byte("x"), max(0, size-len(head)))...)
-		b.AddLine(append(l, "\"}\n"...), event.Added, event.FromWatch, time.Now(), fmt.Append(nil, rv))
+		b.AddLine(append(l, "\"}\n"...), line.Added, line.FromWatch, time.Now(), fmt.Append(nil, rv))
 		b.Changes.Put(nil, []byte(name), []byte("u"), fmt.Append(nil, rv))
 		b.Changes.State = &checkpoint.Stream{ResourceVersion: fmt.Sprint(rv)}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/invariant"
 )
 
@@ -31,9 +32,9 @@ func deepLines(t *testing.T) (lines []string) {
 					t.Fatal(err)
 				}
 			}
-			for _, l := range []event.Line{{Type: event.Added}, {Type: event.Modified, Changes: fmt.Appendf(nil, `[{"op":"replace","path":"","old":%s,"value":1}]`, o.Raw)}} {
-				l.Origin, l.Received = event.FromSnapshot, time.Now()
-				line, err := r.AppendLine(event.AppendSeq(nil, uint64(len(lines)+1)), l, &o)
+			for _, l := range []event.Line{{Type: line.Added}, {Type: line.Modified, Changes: fmt.Appendf(nil, `[{"op":"replace","path":"","old":%s,"value":1}]`, o.Raw)}} {
+				l.Origin, l.Received = line.FromSnapshot, time.Now()
+				line, err := r.AppendLine(line.AppendSeq(nil, uint64(len(lines)+1)), l, &o)
 				if err != nil {
 					t.Fatal(err)
 				}

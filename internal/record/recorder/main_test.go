@@ -11,6 +11,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +44,7 @@ func newSource(t testing.TB, name string, seed uint64) *source {
 }
 
 // next appends the next line, without its seq, and notes in c what it makes known.
-func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, event.Type, event.Origin) {
+func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, line.Type, line.Origin) {
 	t.Helper()
 	s.rv++
 	rv := fmt.Sprint(s.rv)
@@ -52,35 +53,35 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 	case (!s.synced || open) && s.rand.IntN(5) == 0:
 		s.synced = true
 		s.set(c, checkpoint.Stream{ResourceVersion: rv, Coverage: sinceSynced})
-		return s.render.AppendSynced(dst, received, rv, event.Count{Added: 1}), event.Synced, ""
+		return s.render.AppendSynced(dst, received, rv, line.Count{Added: 1}), line.Synced, ""
 	case s.synced && s.rand.IntN(12) == 0: // also within a relist: interrupted
 		from := s.state.ResourceVersion
 		if open {
 			from = s.state.Open.ResourceVersion
 		}
-		s.set(c, checkpoint.Stream{ResourceVersion: s.state.ResourceVersion, Open: &checkpoint.Gap{Reason: event.Expired, FromResourceVersion: from, ResourceVersion: rv}})
-		return s.render.AppendGap(dst, received, "Expired", from, time.Time{}, rv), event.Gap, ""
+		s.set(c, checkpoint.Stream{ResourceVersion: s.state.ResourceVersion, Open: &checkpoint.Gap{Reason: line.Expired, FromResourceVersion: from, ResourceVersion: rv}})
+		return s.render.AppendGap(dst, received, "Expired", from, time.Time{}, rv), line.Gap, ""
 	}
-	origin := event.FromWatch
+	origin := line.FromWatch
 	switch {
 	case !s.synced:
-		origin = event.FromSnapshot
+		origin = line.FromSnapshot
 	case open:
-		origin = event.FromRelist
+		origin = line.FromRelist
 	}
-	typ := event.Added
+	typ := line.Added
 	if n := len(s.live); n > 0 && s.synced {
-		typ = []event.Type{event.Added, event.Modified, event.Deleted}[s.rand.IntN(3)]
+		typ = []line.Type{line.Added, line.Modified, line.Deleted}[s.rand.IntN(3)]
 	}
 	var k event.Known
 	at := 0
-	if typ == event.Added {
+	if typ == line.Added {
 		k = event.Known{Namespace: []string{"", "a", "b\u00e9"}[s.rand.IntN(3)], Name: fmt.Sprintf("o-%d", s.rv), UID: fmt.Sprintf("0000%04x-7c1e-4a5b-9d3f-000000000001", s.rv)}
 		if len(s.live) > 0 && s.rand.IntN(4) == 0 {
 			k.Name, k.Namespace = "again", "a" // under one name, one after the other
 			for i, l := range s.live {
 				if l.Name == "again" {
-					typ, k, at = event.Deleted, l, i
+					typ, k, at = line.Deleted, l, i
 				}
 			}
 		}
@@ -91,37 +92,37 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 	last := k
 	k.ResourceVersion = rv
 	switch typ {
-	case event.Added:
+	case line.Added:
 		s.live = append(s.live, k)
-	case event.Modified:
+	case line.Modified:
 		s.live[at] = k
-	case event.Deleted:
+	case line.Deleted:
 		s.live = append(s.live[:at], s.live[at+1:]...)
 	}
-	if typ == event.Deleted {
+	if typ == line.Deleted {
 		c.Delete([]byte(k.Namespace), []byte(k.Name))
 	} else {
 		c.Put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(rv))
 	}
 	switch {
-	case origin == event.FromWatch:
+	case origin == line.FromWatch:
 		s.set(c, checkpoint.Stream{ResourceVersion: rv, Coverage: s.state.Coverage})
 	case open:
 		gap := *s.state.Open // batches hold the other one
 		switch typ {
-		case event.Added:
+		case line.Added:
 			gap.Added++
-		case event.Modified:
+		case line.Modified:
 			gap.Modified++
-		case event.Deleted:
+		case line.Deleted:
 			gap.Deleted++
 		}
-		if typ != event.Deleted && event.Later(rv, gap.ResourceVersion) {
+		if typ != line.Deleted && line.Later(rv, gap.ResourceVersion) {
 			gap.ResourceVersion = rv
 		}
 		s.set(c, checkpoint.Stream{ResourceVersion: s.state.ResourceVersion, Open: &gap})
 	}
-	if typ == event.Deleted && origin == event.FromRelist {
+	if typ == line.Deleted && origin == line.FromRelist {
 		dst, err := s.render.AppendGone(dst, received, last, event.Line{}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/record/metrics"
 )
@@ -233,7 +233,7 @@ func TestBlockedOutput(t *testing.T) {
 		go func() { done <- rec.Run(t.Context()) }()
 		producer := newProducer("pods")
 		b := producer.Batch()
-		b.AddLine(append(b.Lines(), ",\"x\":1}\n"...), event.Added, event.FromWatch, time.Now(), nil)
+		b.AddLine(append(b.Lines(), ",\"x\":1}\n"...), line.Added, line.FromWatch, time.Now(), nil)
 		if err := rec.Submit(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // Coverage learns why a stream has lost its position also where that, the GAP and the whole list are in one commit: a fast
@@ -13,9 +13,9 @@ import (
 func TestProgressOfAGapInOneCommit(t *testing.T) {
 	state := checkpoint.Stream{ResourceVersion: "5", Coverage: checkpoint.Coverage{Since: 1, Confirmed: 2}}
 	var c checkpoint.Changes
-	state.Lose(event.Expired)
-	state.Apply(&checkpoint.Transition{Type: event.Gap, Reason: event.Expired, ResourceVersion: []byte("9")}, &c)
-	state.Complete("9", new(event.Count))
+	state.Lose(line.Expired)
+	state.Apply(&checkpoint.Transition{Type: line.Gap, Reason: line.Expired, ResourceVersion: []byte("9")}, &c)
+	state.Complete("9", new(line.Count))
 	p := newPending()
 	c.State = &state
 	p.Add("pods", &c)
@@ -24,7 +24,7 @@ func TestProgressOfAGapInOneCommit(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", stream, is, want)
 		}
 	}
-	if state.Apply(&checkpoint.Transition{Type: event.Synced, ResourceVersion: []byte("9"), Time: 3}, &c); state.Coverage.Lost != "" {
+	if state.Apply(&checkpoint.Transition{Type: line.Synced, ResourceVersion: []byte("9"), Time: 3}, &c); state.Coverage.Lost != "" {
 		t.Errorf("behind SYNCED: %+v", state.Coverage)
 	}
 }

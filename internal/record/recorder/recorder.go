@@ -39,7 +39,6 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/metrics"
@@ -454,7 +453,7 @@ func (w *writer) noteRemoved(ctx context.Context) error {
 	}
 	gone := line.Span{From: w.rotated.Begins, To: e.FirstSeq - 1, ToTime: e.Oldest}
 	now, b := time.Now(), new(Batch)
-	b.AddLine(gone.AppendFiles(nil, now, w.cfg.Cluster, cmp.Or(e.Limit, "unknown")), event.Removed, "", now, nil)
+	b.AddLine(gone.AppendFiles(nil, now, w.cfg.Cluster, cmp.Or(e.Limit, "unknown")), line.Removed, "", now, nil)
 	before := w.seq
 	if err := w.take(ctx, b); err != nil {
 		return err
@@ -476,7 +475,7 @@ func (w *writer) noteSealed(ctx context.Context) error {
 	}
 	is := next.After(w.rotated.Chain)
 	now, b := time.Now(), new(Batch)
-	b.AddLine(is.Append(nil, now, w.cfg.Cluster), event.Sealed, "", now, nil)
+	b.AddLine(is.Append(nil, now, w.cfg.Cluster), line.Sealed, "", now, nil)
 	before := w.seq
 	if err := w.take(ctx, b); err != nil {
 		return err
@@ -505,9 +504,9 @@ func (w *writer) number(b *Batch) {
 	start := 0
 	for _, end := range b.ends {
 		w.seq++
-		w.buf = event.AppendSeq(w.buf, w.seq)
+		w.buf = line.AppendSeq(w.buf, w.seq)
 		if w.turn != nil {
-			w.buf = event.AppendTerm(w.buf, w.turn.Term)
+			w.buf = line.AppendTerm(w.buf, w.turn.Term)
 		}
 		w.buf = append(w.buf, b.lines[start:end.at]...)
 		start = end.at

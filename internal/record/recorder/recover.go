@@ -80,7 +80,7 @@ type recovery struct {
 	done   checkpoint.Recovery // up to the last line taken; Streams are those that it had lines of
 	batch  *checkpoint.Batch   // of the lines since the last commit
 	saved  time.Time           // when that was
-	header event.Header        // scratch
+	header line.Header         // scratch
 	known  checkpoint.Changes  // scratch
 }
 
@@ -182,9 +182,9 @@ func namesCluster(line []byte) bool {
 }
 
 // parse reads a line's header, and refuses another cluster's. It ends with ctx.
-func (r *recovery) parse(line []byte) error {
+func (r *recovery) parse(raw []byte) error {
 	h := &r.header
-	if err := event.ParseHeader(line, h); err != nil {
+	if err := line.ParseHeader(raw, h); err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
 	}
 	if h.ClusterUID != "" && r.cluster != "" && h.ClusterUID != r.cluster {
@@ -210,16 +210,16 @@ func (r *recovery) read() (err error) {
 	return err
 }
 
-func (r *recovery) line(line []byte, seq uint64) error {
-	if err := r.parse(line); err != nil {
+func (r *recovery) line(raw []byte, seq uint64) error {
+	if err := r.parse(raw); err != nil {
 		return err
 	}
 	h, at := &r.header, r.journal.Position()
 	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset, Rotated: r.done.Mark.Rotated}
 	r.done.Anchored, r.done.Hole = at.Anchored, at.Hole
 	r.done.Lines++
-	if h.Type == event.Removed || h.Type == event.Sealed {
-		r.rotated(line)
+	if h.Type == line.Removed || h.Type == line.Sealed {
+		r.rotated(raw)
 		return nil
 	}
 	state, ok := r.done.Streams[h.Stream]
@@ -239,8 +239,8 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		if state.Open != nil {
 			state.Turn = h.Term
 		}
-		if h.Origin == event.FromWatch {
-			written, _ := time.Parse(time.RFC3339, string(rawjson.Inside(rawjson.Pick(line, "writtenAt")[0])))
+		if h.Origin == line.FromWatch {
+			written, _ := time.Parse(time.RFC3339, string(rawjson.Inside(rawjson.Pick(raw, "writtenAt")[0])))
 			if written.After(h.Time) { // which proves nothing
 				written = time.Time{}
 			}
@@ -303,9 +303,9 @@ func (r *recovery) finish() error {
 		switch {
 		case found.Hole && state.ResourceVersion == "" && state.Open == nil: // it lists anyway
 		case found.Hole:
-			state.Lose(event.JournalTruncated)
+			state.Lose(line.JournalTruncated)
 		case r.lost && r.mark.Seq == 0: // made again from the journal, whose beginning may be missing
-			state.Lose(event.CheckpointLost)
+			state.Lose(line.CheckpointLost)
 			state.Confirmed, state.Read = 0, 0 // the lines do not say when
 		}
 		r.batch.Add(stream, &checkpoint.Changes{State: &state})
@@ -379,15 +379,15 @@ func (r *Recovered) continueFile(m checkpoint.Mark, last uint64) {
 
 // isNews reports whether the line h is later than the state of its stream. Lines
 // of a list do not come in the order of versions: they are as late as their list.
-func isNews(h *event.Header, state *checkpoint.Stream) bool {
+func isNews(h *line.Header, state *checkpoint.Stream) bool {
 	position := state.From()
 	switch {
 	case position == "":
 		return true
-	case h.Type == event.Synced && state.Open != nil:
-		return !event.Later(position, h.ResourceVersion)
-	case h.Type == event.Gap, h.Type == event.Synced, h.Origin == event.FromWatch:
-		return event.Later(h.ResourceVersion, position)
+	case h.Type == line.Synced && state.Open != nil:
+		return !line.Later(position, h.ResourceVersion)
+	case h.Type == line.Gap, h.Type == line.Synced, h.Origin == line.FromWatch:
+		return line.Later(h.ResourceVersion, position)
 	}
 	return state.Open != nil
 }

@@ -13,6 +13,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 	"kubejournal/test/faultdisk"
 )
 
@@ -35,7 +36,7 @@ func newHistory(t testing.TB, first uint64, n int, seed uint64) *history {
 	for i := range n {
 		s := sources[sources[0].rand.IntN(len(sources))]
 		var c checkpoint.Changes
-		h.journal = event.AppendSeq(h.journal, first+uint64(i))
+		h.journal = line.AppendSeq(h.journal, first+uint64(i))
 		h.journal, _, _ = s.next(t, h.journal, &c)
 		h.ends = append(h.ends, len(h.journal))
 		h.streams, h.changes = append(h.streams, s.name), append(h.changes, c)
@@ -184,7 +185,7 @@ func TestRecoverLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if lines, err = s.render.AppendLine(event.AppendSeq(lines, n), event.Line{Type: event.Added, Origin: event.FromWatch, Received: received}, &s.object); err != nil {
+		if lines, err = s.render.AppendLine(line.AppendSeq(lines, n), event.Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &s.object); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
@@ -297,11 +298,11 @@ func TestRecoverInPlaceOfALostCheckpoint(t *testing.T) {
 	want.Streams = maps.Clone(want.Streams)
 	for name := range want.Known {
 		s := want.Streams[name]
-		s.PendingGap, s.Confirmed = event.CheckpointLost, 0
+		s.PendingGap, s.Confirmed = line.CheckpointLost, 0
 		want.Streams[name] = s
 	}
 	for name, s := range want.Streams {
-		s.PendingGap, s.Confirmed = event.CheckpointLost, 0
+		s.PendingGap, s.Confirmed = line.CheckpointLost, 0
 		want.Streams[name] = s
 	}
 	for _, what := range []string{"first", "again"} {
@@ -346,7 +347,7 @@ func TestRecoverHole(t *testing.T) {
 	}
 	is, was := contentOf(t, store), h.after[n]
 	for name, st := range is.Streams {
-		if st.PendingGap != event.JournalTruncated || st.ResourceVersion != was.Streams[name].ResourceVersion {
+		if st.PendingGap != line.JournalTruncated || st.ResourceVersion != was.Streams[name].ResourceVersion {
 			t.Errorf("stream %s: %+v", name, st)
 		}
 	}

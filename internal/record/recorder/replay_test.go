@@ -13,6 +13,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/previous"
 )
 
@@ -33,13 +34,13 @@ func steps(r *rand.Rand, n int) (all []step) {
 	live := map[string]event.Known{}
 	version, uids := 100, 0
 	next := func() string { version++; return fmt.Sprint(version) }
-	about := func(t event.Type, from event.Origin, k event.Known) {
+	about := func(t line.Type, from line.Origin, k event.Known) {
 		s := step{Transition: checkpoint.Transition{Type: t, Origin: from}, known: k}
 		switch r.IntN(8) {
 		case 0:
 			s.HeldBack = true
 		case 1:
-			s.HeldBack, s.Withheld = true, t != event.Deleted
+			s.HeldBack, s.Withheld = true, t != line.Deleted
 		case 2:
 			s.truncated = true
 		case 3:
@@ -49,16 +50,16 @@ func steps(r *rand.Rand, n int) (all []step) {
 			k.Namespace, k.Name, k.UID, k.ResourceVersion, r.IntN(3), r.IntN(100), strings.Repeat("f", 300))
 		all = append(all, s)
 	}
-	change := func(from event.Origin) {
+	change := func(from line.Origin) {
 		name := string(rune('a' + r.IntN(6)))
 		k, ok := live[name]
 		switch {
 		case ok && r.IntN(3) == 0:
 			delete(live, name)
-			if from == event.FromWatch {
+			if from == line.FromWatch {
 				k.ResourceVersion = next()
 			}
-			about(event.Deleted, from, k)
+			about(line.Deleted, from, k)
 			if r.IntN(2) == 0 {
 				return
 			}
@@ -66,23 +67,23 @@ func steps(r *rand.Rand, n int) (all []step) {
 		case !ok:
 			uids++
 			k = event.Known{Namespace: "ns", Name: name, UID: fmt.Sprint("u", uids), ResourceVersion: next()}
-			about(event.Added, from, k)
+			about(line.Added, from, k)
 		default:
 			k.ResourceVersion = next()
-			about(event.Modified, from, k)
+			about(line.Modified, from, k)
 		}
 		live[name] = k
 	}
-	list := func(from event.Origin) {
+	list := func(from line.Origin) {
 		for range r.IntN(6) {
 			change(from)
 		}
 	}
 	synced := func() {
 		all = append(all, step{Transition: checkpoint.Transition{ResourceVersion: []byte(next())}, complete: true},
-			step{Transition: checkpoint.Transition{Type: event.Synced, ResourceVersion: fmt.Append(nil, version)}})
+			step{Transition: checkpoint.Transition{Type: line.Synced, ResourceVersion: fmt.Append(nil, version)}})
 	}
-	list(event.FromSnapshot)
+	list(line.FromSnapshot)
 	synced()
 	for len(all) < n {
 		switch r.IntN(12) {
@@ -92,15 +93,15 @@ func steps(r *rand.Rand, n int) (all []step) {
 				if r.IntN(3) == 0 {
 					rv = "50" // the server was put back
 				}
-				all = append(all, step{Transition: checkpoint.Transition{Type: event.Gap, ResourceVersion: []byte(rv)}})
-				list(event.FromRelist)
+				all = append(all, step{Transition: checkpoint.Transition{Type: line.Gap, ResourceVersion: []byte(rv)}})
+				list(line.FromRelist)
 			}
-			list(event.FromRelist) // an attempt that continues after the same GAP
+			list(line.FromRelist) // an attempt that continues after the same GAP
 			synced()
 		case 1:
 			all = append(all, step{Transition: checkpoint.Transition{ResourceVersion: []byte(next())}, bookmark: true})
 		default:
-			change(event.FromWatch)
+			change(line.FromWatch)
 		}
 	}
 	return all
@@ -147,39 +148,39 @@ func newLive(t testing.TB, store *checkpoint.Store) *live {
 func (l *live) do(s step) {
 	l.t.Helper()
 	var (
-		c    checkpoint.Changes
-		err  error
-		line = s.Transition
-		rv   = string(line.ResourceVersion)
-		body []byte
+		c      checkpoint.Changes
+		err    error
+		change = s.Transition
+		rv     = string(change.ResourceVersion)
+		body   []byte
 	)
 	switch {
 	case s.bookmark:
 		l.state.Move(rv)
 	case s.complete:
-		l.state.Complete(rv, &event.Count{Added: 1})
-	case s.Type == event.Gap:
-		line.FromResourceVersion, line.Reason = []byte(l.state.From()), event.Expired
-		l.state.Lose(event.Expired)
+		l.state.Complete(rv, &line.Count{Added: 1})
+	case s.Type == line.Gap:
+		change.FromResourceVersion, change.Reason = []byte(l.state.From()), line.Expired
+		l.state.Lose(line.Expired)
 		body = l.render.AppendGap(nil, received, l.state.PendingGap, l.state.From(), time.Time{}, rv)
-		l.state.Apply(&line, &c)
+		l.state.Apply(&change, &c)
 		if l.state.PendingGap != "" || l.state.Open == nil || l.state.Valid() {
 			l.t.Fatalf("behind a GAP line: %+v", l.state)
 		}
-	case s.Type == event.Synced:
+	case s.Type == line.Synced:
 		body = l.render.AppendSynced(nil, received, rv, *l.state.Closing)
-		line.Time, line.Count = received.UnixNano(), l.state.Closing
-		l.state.Apply(&line, &c)
+		change.Time, change.Count = received.UnixNano(), l.state.Closing
+		l.state.Apply(&change, &c)
 	default:
-		if body, err = l.about(s, &line, &c); err != nil {
+		if body, err = l.about(s, &change, &c); err != nil {
 			l.t.Fatal(err)
 		}
-		l.state.Apply(&line, &c)
+		l.state.Apply(&change, &c)
 	}
 	c.State = l.state.Clone()
 	if len(body) > 0 && !s.HeldBack {
 		l.seq++
-		l.lines = append(event.AppendSeq(l.lines, l.seq), body...)
+		l.lines = append(line.AppendSeq(l.lines, l.seq), body...)
 	}
 	b := checkpoint.NewBatch()
 	b.Add("pods", &c)
@@ -187,7 +188,7 @@ func (l *live) do(s step) {
 	mustCommit(l.t, l.store, b)
 }
 
-func (l *live) about(s step, line *checkpoint.Transition, c *checkpoint.Changes) (body []byte, err error) {
+func (l *live) about(s step, change *checkpoint.Transition, c *checkpoint.Changes) (body []byte, err error) {
 	if err := l.render.Scan([]byte(s.raw), &l.object); err != nil {
 		return nil, err
 	}
@@ -197,13 +198,13 @@ func (l *live) about(s step, line *checkpoint.Transition, c *checkpoint.Changes)
 		}
 	}
 	o := &l.object
-	line.Namespace, line.Name, line.UID, line.ResourceVersion = o.Namespace, o.Name, o.UID, o.ResourceVersion
+	change.Namespace, change.Name, change.UID, change.ResourceVersion = o.Namespace, o.Name, o.UID, o.ResourceVersion
 	form := event.Line{Type: s.Type, Origin: s.Origin, Received: received}
 	if s.truncated {
 		form.MaxBytes = 400
 	}
 	switch {
-	case s.Type == event.Deleted:
+	case s.Type == line.Deleted:
 		l.previous.Remove(c, l.seq, o.Namespace, o.Name)
 	case s.unusable:
 		l.previous.Put(c, l.seq, o.Namespace, o.Name, l.previous.Unknown(s.Withheld))
@@ -213,8 +214,8 @@ func (l *live) about(s step, line *checkpoint.Transition, c *checkpoint.Changes)
 		}
 		l.previous.Put(c, l.seq, o.Namespace, o.Name, l.previous.Value(s.Withheld))
 	}
-	if s.Type == event.Deleted && s.Origin == event.FromRelist {
-		line.ResourceVersion = nil
+	if s.Type == line.Deleted && s.Origin == line.FromRelist {
+		change.ResourceVersion = nil
 		return l.render.AppendGone(nil, received, s.known, event.Line{}, nil)
 	}
 	return l.render.AppendLine(nil, form, o)
@@ -238,9 +239,9 @@ func TestReplay(t *testing.T) {
 		}
 		stream, crashed := newLive(t, tempStore(t)), newLive(t, tempStore(t))
 		for i, s := range told {
-			if s.Type == event.Synced && stream.state.Closing == nil {
+			if s.Type == line.Synced && stream.state.Closing == nil {
 				// Its list is complete, in what no line says.
-				stream.state.Complete(string(s.ResourceVersion), &event.Count{Added: 1})
+				stream.state.Complete(string(s.ResourceVersion), &line.Count{Added: 1})
 			}
 			if stream.do(s); i < committed {
 				crashed.do(s)

@@ -12,7 +12,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // Where several replicas journal the same streams, one of them writes: the leader. The others, the standbys, run the same
@@ -165,13 +165,13 @@ func (w *writer) lead(ctx context.Context) error {
 	w.published = make(map[string]uint64)
 	own := make(map[string]string)
 	for stream, position := range w.turn.Published {
-		if n, ok := event.VersionNumber([]byte(position)); ok {
+		if n, ok := line.VersionNumber([]byte(position)); ok {
 			w.published[stream] = n
 		}
 	}
 	for stream, s := range states {
 		w.begins(stream, s.Confirmed)
-		if position, ok := publishable(&s); ok && !event.Later(w.turn.Published[stream], position) {
+		if position, ok := publishable(&s); ok && !line.Later(w.turn.Published[stream], position) {
 			publishTo(own, stream, position, s.Restored)
 		}
 	}
@@ -193,7 +193,7 @@ func (w *writer) lead(ctx context.Context) error {
 // publishable returns the position of a stream up to which everything is written, also where the server has dropped the history
 // behind it; ok is false in the middle of a list.
 func publishable(s *checkpoint.Stream) (position string, ok bool) {
-	whole := s.PendingGap == "" || s.PendingGap == event.Expired
+	whole := s.PendingGap == "" || s.PendingGap == line.Expired
 	return s.ResourceVersion, s.ResourceVersion != "" && whole && s.Open == nil && s.Closing == nil
 }
 
@@ -250,7 +250,7 @@ func (w *writer) trim(b *Batch) bool {
 		delete(w.published, stream) // it has begun anew
 		return true
 	}
-	if n, ok := event.VersionNumber([]byte(b.Changes.State.ResourceVersion)); !ok || n >= published {
+	if n, ok := line.VersionNumber([]byte(b.Changes.State.ResourceVersion)); !ok || n >= published {
 		delete(w.published, stream)
 	}
 	n := slices.IndexFunc(b.ends, func(l lineEnd) bool { return l.version == 0 || l.version > published })
@@ -278,7 +278,7 @@ func (w *writer) follow(b *Batch) {
 	if b.Anew {
 		w.forget(b.producer.stream)
 		if w.cfg.Coverage != nil { // nobody reads what was between
-			lost := coverage.Progress{Lost: string(event.CheckpointLost)}
+			lost := coverage.Progress{Lost: string(line.CheckpointLost)}
 			w.cfg.Coverage.Followed(maps.All(map[string]coverage.Progress{b.producer.stream: lost}))
 		}
 	}
@@ -316,7 +316,7 @@ func (w *writer) followOn() {
 // isPublished reports whether others have written everything up to a batch's position.
 func (w *writer) isPublished(b *Batch) bool {
 	published, position := w.turn.Published[b.producer.stream], b.Changes.State.ResourceVersion
-	return position == published || event.Later(published, position)
+	return position == published || line.Later(published, position)
 }
 
 // drop commits a batch without its lines.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 // replica is a recorder of several, in a bubble of synctest.
@@ -272,7 +272,7 @@ func TestStandbyBoundsPositions(t *testing.T) {
 
 // What is written up to a position is published too where the position is lost with the next commit, unless it is undone.
 func TestLostPositionIsPublished(t *testing.T) {
-	for reason, want := range map[event.GapReason]string{event.Expired: "3", event.PositionAheadOfServer: "2", event.JournalTruncated: "2"} {
+	for reason, want := range map[line.Reason]string{line.Expired: "3", line.PositionAheadOfServer: "2", line.JournalTruncated: "2"} {
 		asReplica(t, func(r *replica) {
 			r.leads(2, map[string]string{"a": "0"})
 			r.events("a", 2)
@@ -361,12 +361,12 @@ func TestStandbyBeginsAnew(t *testing.T) {
 // A list is for the leader to write.
 func TestStandbyRefusesLists(t *testing.T) {
 	lists := map[string]func(*Batch){
-		"first": func(b *Batch) { b.ends[0].origin, b.Changes.State = event.FromSnapshot, nil },
+		"first": func(b *Batch) { b.ends[0].origin, b.Changes.State = line.FromSnapshot, nil },
 		"gap": func(b *Batch) {
-			b.ends[0].kind, b.Changes.State.Open = kind{typ: event.Gap}, &checkpoint.Gap{ResourceVersion: "9"}
+			b.ends[0].kind, b.Changes.State.Open = kind{typ: line.Gap}, &checkpoint.Gap{ResourceVersion: "9"}
 		},
-		"synced":   func(b *Batch) { b.ends[0].kind = kind{typ: event.Synced} },
-		"complete": func(b *Batch) { b.ends, b.lines, b.Changes.State.Closing = nil, nil, new(event.Count) },
+		"synced":   func(b *Batch) { b.ends[0].kind = kind{typ: line.Synced} },
+		"complete": func(b *Batch) { b.ends, b.lines, b.Changes.State.Closing = nil, nil, new(line.Count) },
 	}
 	for name, list := range lists {
 		t.Run(name, func(t *testing.T) {
@@ -443,7 +443,7 @@ func TestListOfAnEarlierTurn(t *testing.T) {
 			}
 			list := func() {
 				b := r.batch("a", 1, 100)
-				b.ends[0].kind, b.Changes.State, b.Turn = kind{event.Added, event.FromSnapshot}, nil, 1
+				b.ends[0].kind, b.Changes.State, b.Turn = kind{line.Added, line.FromSnapshot}, nil, 1
 				r.submit(b)
 			}
 			r.leads(1, nil)
@@ -521,9 +521,9 @@ func TestTurnEndsWithinAList(t *testing.T) {
 			r.leads(1, nil)
 			b := r.batch("a", 3, 100)
 			for i := range b.ends {
-				b.ends[i].kind = kind{event.Added, event.FromRelist}
+				b.ends[i].kind = kind{line.Added, line.FromRelist}
 			}
-			b.Changes.State = &checkpoint.Stream{Open: &checkpoint.Gap{ResourceVersion: "9", Count: event.Count{Added: 3}}}
+			b.Changes.State = &checkpoint.Stream{Open: &checkpoint.Gap{ResourceVersion: "9", Count: line.Count{Added: 3}}}
 			r.submit(b)
 			pass(150 * time.Millisecond)
 			r.follows(nil)

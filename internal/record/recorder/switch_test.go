@@ -12,6 +12,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/metrics"
 )
 
@@ -31,7 +32,7 @@ func watched(t testing.TB, dst []byte, stream string, i int, c *checkpoint.Chang
 	if err := render.Scan([]byte(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":%q}}`, name, uid, rv)), &o); err != nil {
 		t.Fatal(err)
 	}
-	if dst, err = render.AppendLine(dst, event.Line{Type: event.Added, Origin: event.FromWatch, Received: received}, &o); err != nil {
+	if dst, err = render.AppendLine(dst, event.Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &o); err != nil {
 		t.Fatal(err)
 	}
 	c.Put(nil, []byte(name), []byte(uid), []byte(rv))
@@ -49,7 +50,7 @@ func runOnce(t *testing.T, out Output, store *checkpoint.Store, cfg Config, from
 	for i := from; i < to; i++ {
 		for _, stream := range streams {
 			b := newProducer(stream).Batch()
-			b.AddLine(watched(t, b.Lines(), stream, i, &b.Changes), event.Added, event.FromWatch, received, nil)
+			b.AddLine(watched(t, b.Lines(), stream, i, &b.Changes), line.Added, line.FromWatch, received, nil)
 			if err := rec.Submit(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +113,7 @@ func TestStdoutInBetween(t *testing.T) {
 					runOnce(t, file, store, Config{}, 0, committed, "pods", "a")
 					for i := committed; i < events; i++ {
 						for j, stream := range []string{"pods", "a"} {
-							l := watched(t, event.AppendSeq(nil, uint64(2*i+j+1)), stream, i, new(checkpoint.Changes))
+							l := watched(t, line.AppendSeq(nil, uint64(2*i+j+1)), stream, i, new(checkpoint.Changes))
 							if _, err := file.Write(l); err != nil {
 								t.Fatal(err)
 							}
@@ -195,7 +196,7 @@ func TestStdoutInBetweenAndHole(t *testing.T) {
 	if err != nil || !found.Hole || found.Seq != 6 || found.Stdout != 9 {
 		t.Fatalf("Recover = %+v, %v", found, err)
 	}
-	if st, _, err := store.Stream("pods"); err != nil || st.PendingGap != event.JournalTruncated {
+	if st, _, err := store.Stream("pods"); err != nil || st.PendingGap != line.JournalTruncated {
 		t.Errorf("%+v, %v", st, err)
 	}
 }
@@ -205,20 +206,20 @@ func TestIsNews(t *testing.T) {
 	open := checkpoint.Stream{ResourceVersion: "9", Open: &checkpoint.Gap{ResourceVersion: "99"}}
 	for _, c := range []struct {
 		what  string
-		h     event.Header
+		h     line.Header
 		state checkpoint.Stream
 		want  bool
 	}{
-		{"first line of all", event.Header{Type: event.Added, Origin: event.FromSnapshot, ResourceVersion: "5"}, checkpoint.Stream{}, true},
-		{"first sync, which stdout has completed", event.Header{Type: event.Added, Origin: event.FromSnapshot, ResourceVersion: "5"}, at, false},
-		{"its end", event.Header{Type: event.Synced, ResourceVersion: "98"}, at, false},
-		{"event that stdout has", event.Header{Type: event.Modified, Origin: event.FromWatch, ResourceVersion: "99"}, at, false},
-		{"event that it has not", event.Header{Type: event.Modified, Origin: event.FromWatch, ResourceVersion: "100"}, at, true},
-		{"gap that stdout has told of", event.Header{Type: event.Gap, ResourceVersion: "99"}, at, false},
-		{"gap that it has not", event.Header{Type: event.Gap, ResourceVersion: "101"}, at, true},
-		{"behind a gap", event.Header{Type: event.Deleted, Origin: event.FromRelist, ResourceVersion: "7"}, open, true},
-		{"the gap's end", event.Header{Type: event.Synced, ResourceVersion: "99"}, open, true},
-		{"an earlier gap's end", event.Header{Type: event.Synced, ResourceVersion: "98"}, open, false},
+		{"first line of all", line.Header{Type: line.Added, Origin: line.FromSnapshot, ResourceVersion: "5"}, checkpoint.Stream{}, true},
+		{"first sync, which stdout has completed", line.Header{Type: line.Added, Origin: line.FromSnapshot, ResourceVersion: "5"}, at, false},
+		{"its end", line.Header{Type: line.Synced, ResourceVersion: "98"}, at, false},
+		{"event that stdout has", line.Header{Type: line.Modified, Origin: line.FromWatch, ResourceVersion: "99"}, at, false},
+		{"event that it has not", line.Header{Type: line.Modified, Origin: line.FromWatch, ResourceVersion: "100"}, at, true},
+		{"gap that stdout has told of", line.Header{Type: line.Gap, ResourceVersion: "99"}, at, false},
+		{"gap that it has not", line.Header{Type: line.Gap, ResourceVersion: "101"}, at, true},
+		{"behind a gap", line.Header{Type: line.Deleted, Origin: line.FromRelist, ResourceVersion: "7"}, open, true},
+		{"the gap's end", line.Header{Type: line.Synced, ResourceVersion: "99"}, open, true},
+		{"an earlier gap's end", line.Header{Type: line.Synced, ResourceVersion: "98"}, open, false},
 	} {
 		if got := isNews(&c.h, &c.state); got != c.want {
 			t.Errorf("%s: %t, want %t", c.what, got, c.want)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/line"
 )
 
 // Options of a journal.
@@ -99,7 +99,7 @@ func (w *world) progress() iter.Seq2[string, coverage.Progress] {
 		for _, s := range w.streams {
 			p := coverage.Progress{Since: s.since.UnixNano(), Confirmed: w.now.UnixNano(), Differences: s.differences}
 			if s.lost {
-				p.Confirmed, p.Lost = s.lostAt.UnixNano(), string(event.Expired)
+				p.Confirmed, p.Lost = s.lostAt.UnixNano(), string(line.Expired)
 			}
 			if !w.back.IsZero() {
 				p.Late = w.back.UnixNano()

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/test/invariant"
@@ -55,8 +54,8 @@ func TestJournal(t *testing.T) {
 		if err := l.Parse(raw); err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
-		var h event.Header
-		if err := event.ParseHeader(raw, &h); err != nil {
+		var h line.Header
+		if err := line.ParseHeader(raw, &h); err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
 		types[string(h.Type)+" "+string(h.Origin)]++

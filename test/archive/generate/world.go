@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/line"
 )
 
 const (
@@ -62,7 +63,7 @@ type stream struct {
 	event.Source
 	apiVersion string
 	renderer   *event.Renderer
-	count      event.Count
+	count      line.Count
 
 	since       time.Time // of its last SYNCED
 	differences int64     // between the GAP before and that
@@ -208,18 +209,18 @@ func (w *world) by(manager, subresource string) event.Write {
 // add, modify and remove make a version of an object and the line about it.
 func (w *world) add(o *object, by event.Write) {
 	o.created = w.now
-	w.change(o, event.Added, by)
+	w.change(o, line.Added, by)
 }
 
-func (w *world) modify(o *object, by event.Write) { w.change(o, event.Modified, by) }
-func (w *world) remove(o *object)                 { w.change(o, event.Deleted, event.Write{}) }
+func (w *world) modify(o *object, by event.Write) { w.change(o, line.Modified, by) }
+func (w *world) remove(o *object)                 { w.change(o, line.Deleted, event.Write{}) }
 
-func (w *world) change(o *object, t event.Type, by event.Write) {
+func (w *world) change(o *object, t line.Type, by event.Write) {
 	w.version++
 	o.version = w.version
-	o.gone = t == event.Deleted
+	o.gone = t == line.Deleted
 	if s := o.stream; !s.lost {
-		w.line(o, t, event.FromWatch, by)
+		w.line(o, t, line.FromWatch, by)
 	} else if !s.different[o] {
 		s.different[o] = true
 		s.in = append(s.in, o)
@@ -227,11 +228,11 @@ func (w *world) change(o *object, t event.Type, by event.Write) {
 }
 
 // line writes a line about an object as it is now.
-func (w *world) line(o *object, t event.Type, origin event.Origin, by event.Write) {
+func (w *world) line(o *object, t line.Type, origin line.Origin, by event.Write) {
 	s := o.stream
 	w.raw = o.append(w.raw[:0])
 	l := event.Line{Type: t, Origin: origin, Received: w.clock(), Write: by}
-	if t == event.Modified {
+	if t == line.Modified {
 		var err error
 		if w.list, err = w.differ.Append(w.list[:0], o.written, w.raw); err != nil {
 			panic(err) // the object is no JSON
@@ -249,7 +250,7 @@ func (w *world) line(o *object, t event.Type, origin event.Origin, by event.Writ
 	w.endLine(start)
 	s.position = o.version
 	s.count.Add(t)
-	if o.written = append(o.written[:0], w.raw...); t == event.Deleted {
+	if o.written = append(o.written[:0], w.raw...); t == line.Deleted {
 		o.written = nil
 	}
 }
@@ -266,14 +267,14 @@ func (w *world) lost(o *object) {
 		panic(err)
 	}
 	w.endLine(start)
-	o.stream.count.Add(event.Deleted)
+	o.stream.count.Add(line.Deleted)
 	o.written = nil
 }
 
 func (w *world) beginLine() int {
 	w.seq++
 	start := len(w.lines)
-	w.lines = event.AppendSeq(w.lines, w.seq)
+	w.lines = line.AppendSeq(w.lines, w.seq)
 	return start
 }
 
@@ -287,24 +288,24 @@ func (w *world) snapshot(o *object) {
 	if o.created.IsZero() {
 		o.created = begin.Add(-time.Duration(w.IntN(int(90 * day))))
 	}
-	w.line(o, event.Added, event.FromSnapshot, event.Write{})
+	w.line(o, line.Added, line.FromSnapshot, event.Write{})
 }
 
 // relist ends an outage in which history was lost.
 func (w *world) relist(s *stream) {
-	s.lost, s.count = false, event.Count{}
+	s.lost, s.count = false, line.Count{}
 	version := strconv.Itoa(w.version)
 	start := w.beginLine()
-	w.lines = s.renderer.AppendGap(w.lines, w.clock(), event.Expired, strconv.Itoa(s.lostFrom), s.lostAt, version)
+	w.lines = s.renderer.AppendGap(w.lines, w.clock(), line.Expired, strconv.Itoa(s.lostFrom), s.lostAt, version)
 	w.endLine(start)
 	for _, o := range s.in {
 		switch {
 		case o.written == nil && !o.gone:
-			w.line(o, event.Added, event.FromRelist, event.Write{})
+			w.line(o, line.Added, line.FromRelist, event.Write{})
 		case o.written != nil && o.gone:
 			w.lost(o)
 		case o.written != nil:
-			w.line(o, event.Modified, event.FromRelist, event.Write{})
+			w.line(o, line.Modified, line.FromRelist, event.Write{})
 		}
 	}
 	s.different, s.in = nil, nil

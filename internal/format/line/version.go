@@ -1,4 +1,4 @@
-package event
+package line
 
 import "strings"
 
