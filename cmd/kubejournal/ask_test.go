@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/journaltest"
 )
 
@@ -42,7 +42,7 @@ func theStory(t *testing.T, path string) {
 	events, leases := j.Stream("events", "Event"), j.Stream("leases.coordination.k8s.io", "Lease")
 	jobs, nodes := j.Stream("jobs.batch", "Job"), j.Stream("nodes", "Node")
 	nodes.HeldBack("ignoreFields", "filter")
-	jobs.Payload, nodes.Payload = event.NoObject, event.MetadataOnly
+	jobs.Payload, nodes.Payload = object.NoObject, object.MetadataOnly
 	all := []*journaltest.Stream{jobs, nodes, namespaces, deployments, replicasets, pods, configmaps, secrets, events, leases}
 
 	web := func(uid, image string, replicas, ready int) string {

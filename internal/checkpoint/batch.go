@@ -8,7 +8,7 @@ import (
 	"iter"
 	"slices"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // Changes is what one stream wrote since Reset: a log of known objects, one of what
@@ -27,7 +27,7 @@ func (c *Changes) Put(namespace, name, uid, resourceVersion []byte) {
 
 // Redeliver records that the reader may not have a line about the version of a known
 // object. What else is known of the object stays.
-func (c *Changes) Redeliver(k event.Known) {
+func (c *Changes) Redeliver(k object.Known) {
 	flags := byte(flagDoubtful)
 	if k.Withheld {
 		flags |= flagWithheld

@@ -13,7 +13,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // pod is the object number i as a server would list it: 12 bytes of namespace, 40
@@ -92,7 +92,7 @@ func podChanges(objects []int, version int) *Batch {
 	var c Changes
 	for _, i := range objects {
 		namespace, name := pod(i)
-		put(&c, event.Known{Namespace: namespace, Name: name, UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(version)})
+		put(&c, object.Known{Namespace: namespace, Name: name, UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(version)})
 	}
 	batch := NewBatch()
 	batch.Add("pods", &c)
@@ -273,7 +273,7 @@ func BenchmarkRange(b *testing.B) {
 	b.Run("objects=1000000", func(b *testing.B) {
 		s := mustOpen(b, many(b, 1_000_000))
 		for b.Loop() {
-			if err := s.Range("pods", func(event.Known) error { return nil }); err != nil {
+			if err := s.Range("pods", func(object.Known) error { return nil }); err != nil {
 				b.Fatal(err)
 			}
 		}

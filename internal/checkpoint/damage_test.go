@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // openDamaged opens a damaged file: it must be refused and untouched, or open
@@ -141,7 +141,7 @@ func small(t *testing.T, path string) (before, now content) {
 	for name, n := range map[string]int{"pods": 60, "configmaps": 3} {
 		var c Changes
 		for i := range n {
-			put(&c, event.Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(1000 + i)})
+			put(&c, object.Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(1000 + i)})
 		}
 		c.State = &Stream{ResourceVersion: "1200", PendingGap: "Expired", Open: &Gap{ResourceVersion: "7"}}
 		c.KeepHeader([]byte("header"))
@@ -160,7 +160,7 @@ func small(t *testing.T, path string) (before, now content) {
 				c.Delete([]byte("default"), []byte(name))
 				continue
 			}
-			put(&c, event.Known{Namespace: "default", Name: name, UID: uuid(uint64(6*i + version)), ResourceVersion: fmt.Sprint(1100 + version)})
+			put(&c, object.Known{Namespace: "default", Name: name, UID: uuid(uint64(6*i + version)), ResourceVersion: fmt.Sprint(1100 + version)})
 		}
 		b := NewBatch()
 		b.Add("pods", &c)
@@ -266,7 +266,7 @@ func TestOpenStalePages(t *testing.T) {
 		b := NewBatch()
 		var c Changes
 		for j := range 120 {
-			put(&c, event.Known{Namespace: "default", Name: fmt.Sprintf("pods-%04d", j), UID: uuid(uint64(j)), ResourceVersion: fmt.Sprint(2000 + i)})
+			put(&c, object.Known{Namespace: "default", Name: fmt.Sprintf("pods-%04d", j), UID: uuid(uint64(j)), ResourceVersion: fmt.Sprint(2000 + i)})
 		}
 		b.Add("pods", &c)
 		mustCommit(t, s, b)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // logAlways sends all changes to the log, which is compacted from so many entries on.
@@ -23,8 +23,8 @@ func logAlways(entries int) policy {
 }
 
 // numbered is object i at a version.
-func numbered(i, version int) event.Known {
-	return event.Known{Namespace: fmt.Sprint("n", i%7), Name: fmt.Sprintf("o%04d", i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(version)}
+func numbered(i, version int) object.Known {
+	return object.Known{Namespace: fmt.Sprint("n", i%7), Name: fmt.Sprintf("o%04d", i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(version)}
 }
 
 // withTree opens a checkpoint with n objects in the tree, version 1.
@@ -55,7 +55,7 @@ func TestLogFailedCommit(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "c.db")
 			s := withTree(t, path, n)
 			r := rand.New(rand.NewPCG(3, 4))
-			want := make(map[string]event.Known)
+			want := make(map[string]object.Known)
 			for i := range n {
 				want[numbered(i, 1).Name] = numbered(i, 1)
 			}
@@ -63,7 +63,7 @@ func TestLogFailedCommit(t *testing.T) {
 			for version := 2; version < 60; version++ {
 				s.policy = logAlways(10 + r.IntN(30))
 				var c Changes
-				before := make(map[string]event.Known)
+				before := make(map[string]object.Known)
 				for name, k := range want {
 					before[name] = k
 				}
@@ -114,7 +114,7 @@ func TestLogFailedCommit(t *testing.T) {
 					s.Close()
 					s = mustOpen(t, path)
 				}
-				got := make(map[string]event.Known)
+				got := make(map[string]object.Known)
 				for _, k := range ranged(t, s, "pods") {
 					got[k.Name] = k
 				}
@@ -137,7 +137,7 @@ func TestLogReaders(t *testing.T) {
 	s.policy = logAlways(20)
 	var done atomic.Bool
 	errs := make(chan error, 2)
-	check := func(last map[string]int, k event.Known, ok bool) error {
+	check := func(last map[string]int, k object.Known, ok bool) error {
 		version, err := strconv.Atoi(k.ResourceVersion)
 		if err != nil || !ok || version < last[k.Name] {
 			return fmt.Errorf("%+v, %v, %w, version %d was there before", k, ok, err, last[k.Name])
@@ -161,7 +161,7 @@ func TestLogReaders(t *testing.T) {
 		last := make(map[string]int)
 		for !done.Load() {
 			seen := 0
-			err := s.Range("pods", func(k event.Known) error { seen++; return check(last, k, true) })
+			err := s.Range("pods", func(k object.Known) error { seen++; return check(last, k, true) })
 			if err != nil || seen != n {
 				errs <- fmt.Errorf("Range: %w after %d objects", err, seen)
 				return
@@ -208,7 +208,7 @@ func TestLogReadersBehind(t *testing.T) {
 		err := s.viewStream(bucketKnown, "pods", func(tree *bbolt.Bucket) error {
 			for i := range before.order {
 				e := before.at(i)
-				var logged, k event.Known
+				var logged, k object.Known
 				if err := errors.Join(decodeKnown(e.key, e.value, &logged), decodeKnown(e.key, tree.Get(e.key), &k)); err != nil {
 					return err
 				}
@@ -302,7 +302,7 @@ func TestLogRefusesKey(t *testing.T) {
 	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), 10)
 	s.policy = logAlways(1)
 	var c Changes
-	put(&c, event.Known{Name: strings.Repeat("a", bbolt.MaxKeySize)})
+	put(&c, object.Known{Name: strings.Repeat("a", bbolt.MaxKeySize)})
 	b := NewBatch()
 	b.Add("pods", &c)
 	if err := s.Commit(b); err == nil || !strings.Contains(err.Error(), "stream pods") {

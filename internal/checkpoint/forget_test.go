@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 func TestForget(t *testing.T) {
@@ -16,7 +16,7 @@ func TestForget(t *testing.T) {
 	b := NewBatch()
 	for _, name := range []string{"a", "b"} {
 		var c Changes
-		put(&c, event.Known{Name: "x"})
+		put(&c, object.Known{Name: "x"})
 		c.State = &Stream{ResourceVersion: "1"}
 		b.Add(name, &c)
 	}
@@ -30,7 +30,7 @@ func TestForget(t *testing.T) {
 		}
 	}
 	got := contentOf(t, s, "a", "b")
-	want := content{Streams: map[string]Stream{"b": {ResourceVersion: "1"}}, Known: map[string][]event.Known{"b": {{Name: "x"}}}}
+	want := content{Streams: map[string]Stream{"b": {ResourceVersion: "1"}}, Known: map[string][]object.Known{"b": {{Name: "x"}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -61,7 +61,7 @@ func TestForgotten(t *testing.T) {
 		}
 	}
 	var c Changes
-	put(&c, event.Known{Name: "x"})
+	put(&c, object.Known{Name: "x"})
 	c.State = &Stream{ResourceVersion: "1"}
 	commit(true, &c)
 	expect()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 var writeFormat = flag.Bool("write-format", false, "write testdata/schema3.* with this version: only for a new schema, under a new name")
@@ -77,10 +77,10 @@ func writeSchema3(t *testing.T, path string) {
 	pods.Keep([]byte("n1"), []byte("o0001"), []byte("a version"))
 	state(&pods, `{"resourceVersion":"1200"}`)
 	for i, v := range oddities {
-		put(&odd, event.Known{Name: fmt.Sprint("text-", i), UID: v, ResourceVersion: v})
+		put(&odd, object.Known{Name: fmt.Sprint("text-", i), UID: v, ResourceVersion: v})
 	}
 	odd.put([]byte("n"), []byte("withheld"), []byte(uuid(1)), []byte("7"), flagWithheld)
-	odd.Redeliver(event.Known{Namespace: "n", Name: "doubtful", UID: uuid(2), ResourceVersion: "8", Withheld: true})
+	odd.Redeliver(object.Known{Namespace: "n", Name: "doubtful", UID: uuid(2), ResourceVersion: "8", Withheld: true})
 	state(&odd, `{"resourceVersion":"5","owed":"Expired","open":{"fromResourceVersion":"5","resourceVersion":"9","added":1,"modified":2,"deleted":3}}`)
 	state(&closing, `{"resourceVersion":"6","closing":{"added":4,"modified":5,"deleted":6,"unchanged":7}}`)
 	b.Add("pods", &pods)

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 func commitKept(t testing.TB, s *Store, stream string, change func(*Changes)) {
@@ -146,7 +146,7 @@ func TestWithheld(t *testing.T) {
 				}
 			})
 			for range 2 {
-				for name, want := range map[string]event.Known{
+				for name, want := range map[string]object.Known{
 					"told": {}, "withheld": {Withheld: true}, "in doubt": {Doubtful: true}, "withheld in doubt": {Withheld: true, Doubtful: true},
 				} {
 					want.Namespace, want.Name, want.UID, want.ResourceVersion = "default", name, "u", "1"

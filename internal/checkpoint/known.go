@@ -7,16 +7,16 @@ import (
 	"fmt"
 	"strconv"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
-// Flags of an encoded event.Known: how its two values are written, and its two marks.
+// Flags of an encoded object.Known: how its two values are written, and its two marks.
 const (
 	flagVersionText = 1 << iota // resourceVersion as length and bytes, not as a uvarint
 	flagUIDText                 // uid as the rest of the value, not as 16 bytes
-	flagDoubtful                // event.Known.Doubtful
-	flagWithheld                // event.Known.Withheld
+	flagDoubtful                // object.Known.Doubtful
+	flagWithheld                // object.Known.Withheld
 )
 
 // appendKey appends the key of namespace/name. Neither can hold a zero byte
@@ -47,7 +47,7 @@ func appendKnown(dst []byte, flags byte, uid, resourceVersion []byte) []byte {
 	return append(dst, uid...)
 }
 
-func decodeKnown(key, value []byte, k *event.Known) error {
+func decodeKnown(key, value []byte, k *object.Known) error {
 	damaged := func() error { return fmt.Errorf("read known object %q: %w", key, ErrDamaged) }
 	sep := bytes.IndexByte(key, 0)
 	if sep < 0 || len(value) < 1 {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // FuzzDecodeKnown: any bytes are an object or ErrDamaged, and what is an object
@@ -19,7 +19,7 @@ func FuzzDecodeKnown(f *testing.F) {
 		f.Add([]byte("ns\x00name"), appendKnown(nil, flags, []byte(uuid(1)), []byte("123")))
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		var k, again event.Known
+		var k, again object.Known
 		if err := decodeKnown(key, value, &k); err != nil {
 			if !errors.Is(err, ErrDamaged) {
 				t.Fatalf("decodeKnown = %v", err)
@@ -42,8 +42,8 @@ func FuzzKnownRoundTrip(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, uid, rv string) {
-		want := event.Known{Namespace: "n", Name: "o", UID: uid, ResourceVersion: rv}
-		var got event.Known
+		want := object.Known{Namespace: "n", Name: "o", UID: uid, ResourceVersion: rv}
+		var got object.Known
 		if err := decodeKnown(appendKey(nil, "n", "o"), appendKnown(nil, 0, []byte(uid), []byte(rv)), &got); err != nil || got != want {
 			t.Fatalf("%+v came back as %+v, %v", want, got, err)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/host/disk"
 )
 
@@ -95,7 +95,7 @@ func filled(t testing.TB, path string) (content, []byte) {
 		for _, name := range []string{"pods", "configmaps"} {
 			var c Changes
 			for i := range 600 {
-				put(&c, event.Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(round*1000 + i)})
+				put(&c, object.Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(round*1000 + i)})
 			}
 			c.State = &Stream{ResourceVersion: fmt.Sprint(round), Open: &Gap{ResourceVersion: "7"}}
 			b.Add(name, &c)
@@ -484,7 +484,7 @@ func TestOpenTemp(t *testing.T) {
 	}
 	var c Changes
 	for i := range 50_000 {
-		put(&c, event.Known{Name: fmt.Sprintf("%05d", i)})
+		put(&c, object.Known{Name: fmt.Sprintf("%05d", i)})
 	}
 	b := NewBatch()
 	b.Add("s", &c)

@@ -6,7 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 const rangeChunk = 1024 // known objects per transaction of Range: a long one would hold up a commit that grows the file
@@ -67,7 +67,7 @@ func (s *Store) viewStreams(bucket []byte, fn func(stream []byte, b *bbolt.Bucke
 }
 
 // Get returns what is known of the object namespace/name in a stream.
-func (s *Store) Get(stream, namespace, name string) (k event.Known, ok bool, err error) {
+func (s *Store) Get(stream, namespace, name string) (k object.Known, ok bool, err error) {
 	key, log := appendKey(nil, namespace, name), s.logOf(stream)
 	if i, found := log.search(key); found {
 		if v := log.at(i).value; len(v) > 0 {
@@ -129,8 +129,8 @@ func (s *Store) Empty(stream string) (bool, error) {
 // Range calls fn for every object known in a stream, in the order of namespace and
 // name, until fn returns an error, which Range returns. No transaction is open while
 // fn runs: commits made meanwhile may or may not be seen.
-func (s *Store) Range(stream string, fn func(event.Known) error) error {
-	chunk, after, err := make([]event.Known, 0, rangeChunk), []byte(nil), error(nil)
+func (s *Store) Range(stream string, fn func(object.Known) error) error {
+	chunk, after, err := make([]object.Known, 0, rangeChunk), []byte(nil), error(nil)
 	for {
 		if chunk, err = s.chunk(stream, after, chunk[:0], rangeChunk); err != nil {
 			return err
@@ -150,7 +150,7 @@ func (s *Store) Range(stream string, fn func(event.Known) error) error {
 
 // chunk appends up to n known objects of a stream, the first of those that come
 // after a key; nil is before all. What the delta log says of a key overrides the tree.
-func (s *Store) chunk(stream string, after []byte, dst []event.Known, n int) ([]event.Known, error) {
+func (s *Store) chunk(stream string, after []byte, dst []object.Known, n int) ([]object.Known, error) {
 	log := s.logOf(stream)
 	at, found := log.search(after)
 	if found {
@@ -176,7 +176,7 @@ func (s *Store) chunk(stream string, after []byte, dst []event.Known, n int) ([]
 			if len(e.value) == 0 {
 				continue // gone
 			}
-			var k event.Known
+			var k object.Known
 			if err := decodeKnown(e.key, e.value, &k); err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 func mustOpen(t testing.TB, path string) *Store {
@@ -38,15 +38,15 @@ func mustCommit(t testing.TB, s *Store, b *Batch) {
 	}
 }
 
-func put(c *Changes, k event.Known) {
+func put(c *Changes, k object.Known) {
 	c.Put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion))
 }
 
 // ranged is what Range gives, in its order.
-func ranged(t testing.TB, s *Store, stream string) []event.Known {
+func ranged(t testing.TB, s *Store, stream string) []object.Known {
 	t.Helper()
-	var all []event.Known
-	if err := s.Range(stream, func(k event.Known) error { all = append(all, k); return nil }); err != nil {
+	var all []object.Known
+	if err := s.Range(stream, func(k object.Known) error { all = append(all, k); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -57,12 +57,12 @@ type content struct {
 	Cluster string
 	Mark    Mark
 	Streams map[string]Stream
-	Known   map[string][]event.Known
+	Known   map[string][]object.Known
 }
 
 func contentOf(t testing.TB, s *Store, streams ...string) content {
 	t.Helper()
-	c := content{Known: make(map[string][]event.Known)}
+	c := content{Known: make(map[string][]object.Known)}
 	var err error
 	if c.Cluster, err = s.Cluster(); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func contentOf(t testing.TB, s *Store, streams ...string) content {
 	return c
 }
 
-func byKey(a, b event.Known) int {
+func byKey(a, b object.Known) int {
 	return strings.Compare(a.Namespace+"\x00"+a.Name, b.Namespace+"\x00"+b.Name)
 }
 
@@ -98,16 +98,16 @@ var oddities = []string{
 
 func TestKnownRoundTrip(t *testing.T) {
 	s := newStore(t)
-	var want []event.Known
+	var want []object.Known
 	var c Changes
 	for i, uid := range oddities {
 		for j, rv := range oddities {
-			k := event.Known{Namespace: fmt.Sprintf("ns-%02d", i), Name: fmt.Sprintf("n.%02d", j), UID: uid, ResourceVersion: rv}
+			k := object.Known{Namespace: fmt.Sprintf("ns-%02d", i), Name: fmt.Sprintf("n.%02d", j), UID: uid, ResourceVersion: rv}
 			want = append(want, k)
 			put(&c, k)
 		}
 	}
-	for _, k := range []event.Known{{Name: "cluster-scoped"}, {Namespace: "a"}, {}, {Namespace: "a", Name: "b"}, {Namespace: "a-b", Name: "c"}, {Namespace: "a", Name: "-b"}} {
+	for _, k := range []object.Known{{Name: "cluster-scoped"}, {Namespace: "a"}, {}, {Namespace: "a", Name: "b"}, {Namespace: "a-b", Name: "c"}, {Namespace: "a", Name: "-b"}} {
 		want = append(want, k)
 		put(&c, k)
 	}
@@ -143,13 +143,13 @@ func TestAgainstModel(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "c.db")
 			s := mustOpen(t, path)
 			names := []string{"pods", "pods?namespace=a", "p"}
-			model := content{Streams: make(map[string]Stream), Known: make(map[string][]event.Known)}
-			objects := map[string]map[string]event.Known{}
+			model := content{Streams: make(map[string]Stream), Known: make(map[string][]object.Known)}
+			objects := map[string]map[string]object.Known{}
 			for _, n := range names {
-				objects[n] = map[string]event.Known{}
+				objects[n] = map[string]object.Known{}
 			}
-			random := func() event.Known {
-				k := event.Known{Namespace: fmt.Sprintf("n%d", r.IntN(3)), Name: fmt.Sprintf("o%d", r.IntN(60)), UID: uuid(r.Uint64N(99)), ResourceVersion: fmt.Sprint(r.Uint64() >> r.IntN(64))}
+			random := func() object.Known {
+				k := object.Known{Namespace: fmt.Sprintf("n%d", r.IntN(3)), Name: fmt.Sprintf("o%d", r.IntN(60)), UID: uuid(r.Uint64N(99)), ResourceVersion: fmt.Sprint(r.Uint64() >> r.IntN(64))}
 				if r.IntN(10) == 0 {
 					k.UID = oddities[r.IntN(len(oddities))]
 				}
@@ -254,7 +254,7 @@ func TestLastEntryWins(t *testing.T) {
 	b = NewBatch()
 	b.Add("s", &later)
 	mustCommit(t, s, b)
-	if all := ranged(t, s, "s"); !slices.Equal(all, []event.Known{{Namespace: "a", Name: "b", UID: "u3", ResourceVersion: "3"}}) {
+	if all := ranged(t, s, "s"); !slices.Equal(all, []object.Known{{Namespace: "a", Name: "b", UID: "u3", ResourceVersion: "3"}}) {
 		t.Errorf("known = %+v", all)
 	}
 }
@@ -288,7 +288,7 @@ func TestRangeChunks(t *testing.T) {
 		s := newStore(t)
 		var c Changes
 		for _, i := range rand.Perm(n) {
-			put(&c, event.Known{Namespace: "ns", Name: fmt.Sprintf("o%05d", i), ResourceVersion: fmt.Sprint(i)})
+			put(&c, object.Known{Namespace: "ns", Name: fmt.Sprintf("o%05d", i), ResourceVersion: fmt.Sprint(i)})
 		}
 		b := NewBatch()
 		b.Add("s", &c)
@@ -310,13 +310,13 @@ func TestRangeStops(t *testing.T) {
 	s := newStore(t)
 	var c Changes
 	for i := range 10 {
-		put(&c, event.Known{Name: fmt.Sprint(i)})
+		put(&c, object.Known{Name: fmt.Sprint(i)})
 	}
 	b := NewBatch()
 	b.Add("s", &c)
 	mustCommit(t, s, b)
 	want, calls := errors.New("enough"), 0
-	err := s.Range("s", func(event.Known) error { calls++; return want })
+	err := s.Range("s", func(object.Known) error { calls++; return want })
 	if err != want || calls != 1 {
 		t.Errorf("Range = %v after %d calls", err, calls)
 	}
@@ -330,14 +330,14 @@ func TestCommitWithinRange(t *testing.T) {
 	var c Changes
 	const n = 3 * rangeChunk
 	for i := range n {
-		put(&c, event.Known{Name: fmt.Sprintf("o%05d", i)})
+		put(&c, object.Known{Name: fmt.Sprintf("o%05d", i)})
 	}
 	b := NewBatch()
 	b.Add("s", &c)
 	mustCommit(t, s, b)
 	before := usedBytes(t, s)
 	seen := 0
-	err := s.Range("s", func(k event.Known) error {
+	err := s.Range("s", func(k object.Known) error {
 		seen++
 		if seen%512 != 0 {
 			return nil
@@ -348,7 +348,7 @@ func TestCommitWithinRange(t *testing.T) {
 		b.Add("s", &c)
 		c.Reset()
 		for i := range 2000 {
-			put(&c, event.Known{Namespace: strings.Repeat("n", 200), Name: fmt.Sprintf("%d-%d", seen, i)})
+			put(&c, object.Known{Namespace: strings.Repeat("n", 200), Name: fmt.Sprintf("%d-%d", seen, i)})
 		}
 		b.Add("other", &c)
 		return s.Commit(b)
@@ -370,7 +370,7 @@ func TestCount(t *testing.T) {
 	for name, n := range map[string]int{"a": 3, "many": 5000, "gone": 1} {
 		var c Changes
 		for i := range n {
-			put(&c, event.Known{Name: fmt.Sprint(i)})
+			put(&c, object.Known{Name: fmt.Sprint(i)})
 		}
 		b.Add(name, &c)
 	}
@@ -395,9 +395,9 @@ func TestCount(t *testing.T) {
 func TestCommitFailsWhole(t *testing.T) {
 	s := newStore(t)
 	var good, bad Changes
-	put(&good, event.Known{Name: "x"})
+	put(&good, object.Known{Name: "x"})
 	good.State = &Stream{ResourceVersion: "1"}
-	put(&bad, event.Known{Name: strings.Repeat("n", 40000)}) // more than bbolt takes for a key
+	put(&bad, object.Known{Name: strings.Repeat("n", 40000)}) // more than bbolt takes for a key
 	b := NewBatch()
 	b.Add("a", &good)
 	b.Add("b", &bad)
@@ -406,7 +406,7 @@ func TestCommitFailsWhole(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "stream b") {
 		t.Fatalf("Commit = %v", err)
 	}
-	if diff := cmp.Diff(content{Streams: map[string]Stream{}, Known: map[string][]event.Known{}}, contentOf(t, s, "a", "b")); diff != "" {
+	if diff := cmp.Diff(content{Streams: map[string]Stream{}, Known: map[string][]object.Known{}}, contentOf(t, s, "a", "b")); diff != "" {
 		t.Errorf("half of a batch was committed (-want +got):\n%s", diff)
 	}
 }
@@ -429,7 +429,7 @@ func TestBytesPerObject(t *testing.T) {
 	b := NewBatch()
 	for i := range uint64(n) {
 		// 12 and 40 bytes, in a server's order: by namespace, then by name.
-		k := event.Known{Namespace: fmt.Sprintf("shop-%07d", i/1000), Name: fmt.Sprintf("storefront-checkout-6d4cf56db6-%09d", i), UID: uuid(i), ResourceVersion: fmt.Sprint(100_000_000 + 7919*i%n)}
+		k := object.Known{Namespace: fmt.Sprintf("shop-%07d", i/1000), Name: fmt.Sprintf("storefront-checkout-6d4cf56db6-%09d", i), UID: uuid(i), ResourceVersion: fmt.Sprint(100_000_000 + 7919*i%n)}
 		if len(k.Namespace) != 12 || len(k.Name) != 40 {
 			t.Fatalf("not the sizes meant: %+v", k)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/record/filter"
 )
 
@@ -141,7 +141,7 @@ func (k *checker) resource(r Resource) {
 	k.oneOf(entry, "initial", r.Initial, Snapshot, Skip)
 	k.oneOf(entry, "payload", r.Payload, PayloadObject, PayloadMetadata, PayloadNone)
 	k.each(entry, "ignoreFields", r.IgnoreFields, func(p string) string {
-		return strings.TrimPrefix(badPath(event.Shape{Drop: []string{p}}), "drop ")
+		return strings.TrimPrefix(badPath(object.Shape{Drop: []string{p}}), "drop ")
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
@@ -94,7 +94,7 @@ func (c *Config) check() Faults {
 	for _, r := range c.Redact {
 		k.redact(r)
 	}
-	k.each("", "dropFields", c.DropFields, func(p string) string { return badPath(event.Shape{Drop: []string{p}}) })
+	k.each("", "dropFields", c.DropFields, func(p string) string { return badPath(object.Shape{Drop: []string{p}}) })
 	k.listen(c.Listen)
 	k.oneOf("", "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	k.oneOf("", "log.format", c.Log.Format, "json", "console")
@@ -206,11 +206,11 @@ func (k *checker) redact(r Redact) {
 	}
 	k.refuse(msg != "", r.Entry, "resource", "%s", msg)
 	k.refuse(len(r.Fields) == 0, r.Entry, "fields", "names no field; write e.g. fields: [data.password]")
-	k.each(r.Entry, "fields", r.Fields, func(p string) string { return badPath(event.Shape{Redact: []string{p}}) })
+	k.each(r.Entry, "fields", r.Fields, func(p string) string { return badPath(object.Shape{Redact: []string{p}}) })
 }
 
 // badPath returns what is wrong with the path of a field, or "". The rules are those of the code that removes it.
-func badPath(shape event.Shape) string {
+func badPath(shape object.Shape) string {
 	if err := shape.Validate(); err != nil {
 		return fmt.Sprintf(`%v; write dotted keys, e.g. metadata.managedFields or metadata.annotations["a.b/c"]`, err)
 	}

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
@@ -163,7 +163,7 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 		next.Lose(line.PositionAheadOfServer)
 	}
 	b := s.producer.Batch()
-	err := s.store.Range(s.spec.Name, func(k event.Known) error {
+	err := s.store.Range(s.spec.Name, func(k object.Known) error {
 		if k.Doubtful {
 			return nil
 		}
@@ -217,7 +217,7 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 	}
 	defer r.close()
 	if known := r.diff.known; known != nil && (restored > s.state.Restored || s.state.PendingGap == line.CheckpointLost) {
-		r.diff.known = func(namespace, name string) (event.Known, bool, error) {
+		r.diff.known = func(namespace, name string) (object.Known, bool, error) {
 			k, ok, err := known(namespace, name)
 			k.Doubtful = true // versions have begun anew, perhaps before an attempt that failed
 			return k, ok, err

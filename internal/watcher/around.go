@@ -15,8 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 )
 
@@ -250,7 +250,7 @@ func (d *detour) bound(ctx context.Context) error {
 		slices.Sort(at)
 		at = at[:min(len(at), maxKnown)]
 	}
-	err := d.s.store.Range(d.s.spec.Name, func(k event.Known) error {
+	err := d.s.store.Range(d.s.spec.Name, func(k object.Known) error {
 		if key := d.s.key(k.Namespace, k.Name); key > d.start {
 			if at = append(at, key); len(at) > 10*maxKnown {
 				first()

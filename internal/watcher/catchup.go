@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 )
 
@@ -71,7 +71,7 @@ func (s *Stream) catchUp(ctx context.Context) error {
 // storeAll is catchUp's reading. Its requests end with the first context, its writing with the second.
 func (s *Stream) storeAll(request, ctx context.Context) error {
 	b := s.producer.Batch()
-	take := func(o *event.Object) error {
+	take := func(o *object.Object) error {
 		k, ok, err := s.known(string(o.Namespace), string(o.Name))
 		if err != nil || !ok || k.Doubtful || k.UID != string(o.UID) || k.ResourceVersion != string(o.ResourceVersion) {
 			return err

@@ -15,8 +15,8 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
@@ -232,7 +232,7 @@ func blamesPosition(err error) bool {
 
 // isMalformed reports whether what came is not what the API serves.
 func isMalformed(err error) bool {
-	return errors.Is(err, client.ErrBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
+	return errors.Is(err, client.ErrBadFrame) || errors.Is(err, object.ErrTooLarge) || errors.As(err, new(*object.SyntaxError))
 }
 
 func isUnreadable(err error) bool { return errors.As(err, new(*unreadableError)) }

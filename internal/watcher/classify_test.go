@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/fake"
 )
@@ -120,9 +120,9 @@ func TestClassify(t *testing.T) {
 		"deadline of a watch": {context.DeadlineExceeded, outcome{action: actionRetry, reason: "Timeout"}},
 		"timeout of a read":   {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, outcome{action: actionRetry, reason: "Timeout"}},
 		"bad frame":           {fmt.Errorf("%w: x", client.ErrBadFrame), outcome{action: actionRetry, reason: "BadFrame"}},
-		"too large":           {fmt.Errorf("read frame: %w", event.ErrTooLarge), outcome{action: actionRetry, reason: "BadFrame"}},
+		"too large":           {fmt.Errorf("read frame: %w", object.ErrTooLarge), outcome{action: actionRetry, reason: "BadFrame"}},
 		"unknown":             {errors.New("surprise"), outcome{action: actionRetry, reason: "Error"}},
-		"no JSON":             {fmt.Errorf("read frame: %w", &event.SyntaxError{}), outcome{action: actionRetry, reason: "BadFrame"}},
+		"no JSON":             {fmt.Errorf("read frame: %w", &object.SyntaxError{}), outcome{action: actionRetry, reason: "BadFrame"}},
 		"no answer":           {client.ErrNoAnswer, outcome{action: actionRetry, reason: "Timeout"}},
 		"no version":          {client.ErrNoVersion, outcome{action: actionRetry, reason: "NoResourceVersion", habit: true}},
 	} {

@@ -3,8 +3,8 @@ package watcher
 import (
 	"hash/fnv"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 // version is a resourceVersion in 8 bytes. Two of one object are compared only within one list.
@@ -45,7 +45,7 @@ type diff struct {
 	seen  seenSet
 	shown int // how many those are
 	// known looks an object up by name among those that the reader was told of before this list; nil where there are none.
-	known func(namespace, name string) (event.Known, bool, error)
+	known func(namespace, name string) (object.Known, bool, error)
 }
 
 // decision is what an object of a list means.
@@ -55,7 +55,7 @@ type decision struct {
 	// replaced says that old is another object under the name, which must be gone.
 	replaced bool
 	// old is what is known under the name; set with isUnchanged, replaced, and a MODIFIED of what the list has not shown before.
-	old event.Known
+	old object.Known
 }
 
 // observe takes an object of the list, as an event of type t: a streamed list shows ADDED, and before its end also what
@@ -67,7 +67,7 @@ func (d *diff) observe(t line.Type, namespace, name, uid, rv []byte) (decision, 
 	if last == v || last == gone && t == line.Deleted || v.before(last) {
 		return decision{verdict: isRepeat}, nil
 	}
-	var k event.Known
+	var k object.Known
 	found := false
 	if last == 0 {
 		d.shown++
@@ -103,6 +103,6 @@ func (d *diff) observe(t line.Type, namespace, name, uid, rv []byte) (decision, 
 }
 
 // missing reports whether a known object was not in the list. To ask is right only once the list is complete.
-func (d *diff) missing(k event.Known) bool {
+func (d *diff) missing(k object.Known) bool {
 	return d.seen.get(identify(k.UID, k.Namespace, k.Name)) == 0
 }

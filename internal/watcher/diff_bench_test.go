@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 // listed is an object as a list shows it.
@@ -52,7 +52,7 @@ func BenchmarkRelist(b *testing.B) {
 		})
 	}
 	run("known=100000/way=kubejournal", func() (changed int) {
-		d := diff{known: func(namespace, name string) (event.Known, bool, error) {
+		d := diff{known: func(namespace, name string) (object.Known, bool, error) {
 			return store.Get("pods", namespace, name)
 		}}
 		defer d.seen.release()
@@ -65,7 +65,7 @@ func BenchmarkRelist(b *testing.B) {
 				changed++
 			}
 		}
-		if err := store.Range("pods", func(k event.Known) error {
+		if err := store.Range("pods", func(k object.Known) error {
 			if d.missing(k) {
 				return fmt.Errorf("%s is missing", k.Name)
 			}
@@ -75,8 +75,8 @@ func BenchmarkRelist(b *testing.B) {
 		}
 		return changed
 	})
-	known := make(map[string]event.Known, n)
-	if err := store.Range("pods", func(k event.Known) error {
+	known := make(map[string]object.Known, n)
+	if err := store.Range("pods", func(k object.Known) error {
 		known[k.Namespace+"/"+k.Name] = k
 		return nil
 	}); err != nil {

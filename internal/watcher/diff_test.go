@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"testing"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 // shown is one object of a list, as an event.
@@ -24,9 +24,9 @@ func modify(name, uid, rv string) shown { return shown{line.Modified, name, uid,
 func drop(name, uid, rv string) shown   { return shown{line.Deleted, name, uid, rv} }
 
 // book is what a reader knows, by name.
-type book map[string]event.Known
+type book map[string]object.Known
 
-func (b book) lookup(namespace, name string) (event.Known, bool, error) {
+func (b book) lookup(namespace, name string) (object.Known, bool, error) {
 	k, ok := b[name]
 	k.Namespace = namespace
 	return k, ok, nil
@@ -35,7 +35,7 @@ func (b book) lookup(namespace, name string) (event.Known, bool, error) {
 func know(objects ...shown) book {
 	b := make(book)
 	for _, o := range objects {
-		b[o.name] = event.Known{Name: o.name, UID: o.uid, ResourceVersion: o.rv}
+		b[o.name] = object.Known{Name: o.name, UID: o.uid, ResourceVersion: o.rv}
 	}
 	return b
 }
@@ -133,7 +133,7 @@ func TestDiffNamespaces(t *testing.T) {
 
 func TestDiffLookupFails(t *testing.T) {
 	fault := errors.New("disk")
-	d := diff{known: func(string, string) (event.Known, bool, error) { return event.Known{}, false, fault }}
+	d := diff{known: func(string, string) (object.Known, bool, error) { return object.Known{}, false, fault }}
 	if _, err := d.observe(line.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
 		t.Errorf("got %v", err)
 	}
@@ -188,7 +188,7 @@ func (h *history) step() []shown {
 	switch {
 	case !ok:
 		h.uids++
-		k = event.Known{Name: name, UID: fmt.Sprint("u", h.uids), ResourceVersion: rv}
+		k = object.Known{Name: name, UID: fmt.Sprint("u", h.uids), ResourceVersion: rv}
 		h.live[name] = k
 		return []shown{add(name, k.UID, rv)}
 	case h.rand.IntN(2) == 0:
@@ -236,7 +236,7 @@ func applied(known book, list []shown, live book) error {
 			delete(reader, n.name)
 			continue
 		}
-		reader[n.name] = event.Known{Name: n.name, UID: n.uid, ResourceVersion: n.rv}
+		reader[n.name] = object.Known{Name: n.name, UID: n.uid, ResourceVersion: n.rv}
 	}
 	for name, k := range maps.Clone(reader) {
 		if d.missing(k) {

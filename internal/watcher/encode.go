@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
@@ -17,16 +17,16 @@ import (
 
 // encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.
 type encoder struct {
-	render    *event.Renderer
+	render    *object.Renderer
 	sel       *selector
 	previous  *previous.Store // nil: nothing is compared
 	writers   writers
-	form      event.Line
+	form      object.Line
 	filtered  prometheus.Counter // events that are held back
 	others    prometheus.Counter // events of other shards
 	tracked   int                // objects that are known, by what events say; each list corrects it
 	gauge     prometheus.Gauge   // the sum of tracked over the streams of the resource
-	last      event.Object       // scratch: the previous version of an object that is gone
+	last      object.Object      // scratch: the previous version of an object that is gone
 	writtenAt int64              // Unix seconds, of the last line; 0: not known
 	owned     [][]byte           // scratch: what the entries of managedFields own
 	unusable  map[string]bool    // objects that were logged as such
@@ -37,11 +37,11 @@ type encoder struct {
 func (s *Stream) newEncoder() (e *encoder, err error) {
 	spec, gvr, group, resource := &s.spec, s.spec.Target.Resource, s.resource.Group, s.resource.Resource
 	e = &encoder{
-		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes}, unusable: make(map[string]bool),
+		form: object.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes}, unusable: make(map[string]bool),
 		gauge: s.m.Tracked.WithLabelValues(group, resource), filtered: s.m.Filtered.WithLabelValues(group, resource),
 		others: s.m.OtherShards.WithLabelValues(group, resource),
 	}
-	e.render, err = event.NewRenderer(event.Source{
+	e.render, err = object.NewRenderer(object.Source{
 		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
 		Group: group, Version: gvr.Version, Resource: resource, Kind: spec.Kind,
 	}, spec.Shape)
@@ -75,7 +75,7 @@ const maxWarned = 1024
 
 // scan reads the object of an event as the server sent it, and reports whether it is in the stream's shard and
 // namespace; of one that is not, s.object may have the names alone. An object that no line can hold must not stall its
-// stream: where it can be named, it takes the way of all others, as an event.Object that is Unusable. What cannot be
+// stream: where it can be named, it takes the way of all others, as an object.Object that is Unusable. What cannot be
 // distinguished from other objects, or from its next version, is an error.
 func (s *Stream) scan(t line.Type, raw []byte) (mine bool, err error) {
 	o := &s.object
@@ -113,7 +113,7 @@ func (s *Stream) scan(t line.Type, raw []byte) (mine bool, err error) {
 }
 
 // noteUnusable counts an object that no line can hold, and logs it once.
-func (s *Stream) noteUnusable(o *event.Object) {
+func (s *Stream) noteUnusable(o *object.Object) {
 	s.m.Unusable.WithLabelValues(s.resource.Group, s.resource.Resource).Inc()
 	object := string(o.Namespace) + "/" + string(o.Name)
 	logged := s.encoder.unusable
@@ -131,7 +131,7 @@ func (s *Stream) noteUnusable(o *event.Object) {
 
 // add writes the line about a scanned object into the batch, unless it is held back, and returns the transition. Silently,
 // the object becomes known without a line.
-func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object, silently bool) (checkpoint.Transition, error) {
+func (e *encoder) add(b *recorder.Batch, l object.Line, o *object.Object, silently bool) (checkpoint.Transition, error) {
 	t := checkpoint.Transition{
 		Type: l.Type, Origin: l.Origin, HeldBack: true,
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
@@ -148,7 +148,7 @@ func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object, silently
 }
 
 // addGone writes the line about an object that a list has shown to be gone.
-func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (checkpoint.Transition, error) {
+func (e *encoder) addGone(b *recorder.Batch, k object.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
 	t := checkpoint.Transition{Type: line.Deleted, Origin: line.FromRelist, HeldBack: true, Namespace: namespace, Name: name}
 	switch {
@@ -202,7 +202,7 @@ func (e *encoder) track(n int) {
 // encode adds the line about a scanned object to the batch, or has t say what holds it back. It returns what is to be
 // stored of the object; nil leaves what was stored before.
 func (e *encoder) encode(
-	b *recorder.Batch, l event.Line, o *event.Object, silently bool, t *checkpoint.Transition,
+	b *recorder.Batch, l object.Line, o *object.Object, silently bool, t *checkpoint.Transition,
 ) (value []byte, err error) {
 	if e.sel.excludes(o.Namespace) {
 		return nil, nil
@@ -245,7 +245,7 @@ func (e *encoder) encode(
 }
 
 // appendLine appends the line about a scanned object, of which before is stored.
-func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before previous.Version) ([]byte, error) {
+func (e *encoder) appendLine(dst []byte, l object.Line, o *object.Object, before previous.Version) ([]byte, error) {
 	var owned bool
 	l.Payload, l.MaxBytes = e.form.Payload, e.form.MaxBytes
 	l.Write, owned = e.written(l, o, before.Mark)
@@ -267,8 +267,8 @@ func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before p
 }
 
 // appendGone appends the line about an object that is gone, of which before is stored.
-func (e *encoder) appendGone(dst []byte, now time.Time, k event.Known, before previous.Version) ([]byte, error) {
-	var o *event.Object
+func (e *encoder) appendGone(dst []byte, now time.Time, k object.Known, before previous.Version) ([]byte, error) {
+	var o *object.Object
 	if before.Object != nil && e.render.Scan(before.Object, &e.last) == nil {
 		o = &e.last
 	}
@@ -288,7 +288,7 @@ func (e *encoder) before(namespace, name []byte) (previous.Version, error) {
 }
 
 // storeMissing stores an object at a version that the reader knows, unless that is stored.
-func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool) error {
+func (e *encoder) storeMissing(b *recorder.Batch, o *object.Object, withheld bool) error {
 	e.recent.put(o.Namespace, o.Name, o.UID)
 	if e.sel.excludes(o.Namespace) {
 		return nil

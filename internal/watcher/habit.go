@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/kube/client"
 )
@@ -174,7 +174,7 @@ func (s *Stream) agrees(t line.Type, rises bool) bool {
 }
 
 // compare returns why an event of the scanned object cannot follow what is known under its name.
-func (s *Stream) compare(t line.Type, k event.Known) error {
+func (s *Stream) compare(t line.Type, k object.Known) error {
 	o := &s.object
 	there, same := k.Name != "", k.Name != "" && k.UID == string(o.UID)
 	switch {
@@ -199,7 +199,7 @@ func (s *Stream) contradiction(err error, t line.Type, why string) error {
 }
 
 // knownOf returns what the checkpoint knows under the name of the scanned object; the zero Known is nothing.
-func (s *Stream) knownOf(o *event.Object) (event.Known, error) {
+func (s *Stream) knownOf(o *object.Object) (object.Known, error) {
 	k, _, err := s.known(string(o.Namespace), string(o.Name))
 	return k, err
 }
@@ -264,7 +264,7 @@ func (s *Stream) checkListKind(kind string) error {
 }
 
 // labelsOf returns the labels of a scanned object.
-func labelsOf(o *event.Object) labels.Set {
+func labelsOf(o *object.Object) labels.Set {
 	var set labels.Set
 	_ = json.Unmarshal(rawjson.At(o.Raw, []byte("/metadata/labels")), &set) // what is no map of strings counts as none
 	return set
@@ -295,7 +295,7 @@ func parseSelects(t client.Target) (s selects, err error) {
 	return s, nil
 }
 
-func (s *selects) matches(o *event.Object) bool {
+func (s *selects) matches(o *object.Object) bool {
 	for _, r := range s.names {
 		value := o.Name
 		if r.Field == "metadata.namespace" {
@@ -370,7 +370,7 @@ const maxAsked = 8
 
 // checkGone asks the server for some of the known objects that the list, at the version rv, does not show. A server that
 // cannot list all has no watch cache, and finds a name only at a given version.
-func (r *relist) checkGone(ctx context.Context, rv string, gone []event.Known) error {
+func (r *relist) checkGone(ctx context.Context, rv string, gone []object.Known) error {
 	at := ""
 	if len(r.holes) > 0 {
 		at = rv

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 )
 
@@ -213,7 +213,7 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 // reads around what makes a page fail, see detour, but not at an exact version.
 func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
 	s, exact := r.s, o.ResourceVersion
-	take := func(o *event.Object) error { return r.take(ctx, line.Added, time.Now(), o) }
+	take := func(o *object.Object) error { return r.take(ctx, line.Added, time.Now(), o) }
 	count := func() { r.items++ }
 	confirm := func(meta client.ListMeta) error {
 		if err := s.client.ConfirmNow(ctx); err != nil || rv != "" {
@@ -283,7 +283,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 // object.
 func (s *Stream) readPage(
 	ctx context.Context, o v1.ListOptions,
-	confirm func(client.ListMeta) error, count func(), take func(*event.Object) error,
+	confirm func(client.ListMeta) error, count func(), take func(*object.Object) error,
 ) (meta client.ListMeta, err error) {
 	page, err := s.client.List(ctx, s.spec.Target, o)
 	if err != nil {

@@ -218,30 +218,30 @@ func (o *oracle) readState(st *query.State) invariant.State {
 	return state
 }
 
-// object is one object, whichever stream it is in.
-type object struct{ namespace, name, uid string }
+// identity is one object, whichever stream it is in.
+type identity struct{ namespace, name, uid string }
 
 // said is what lines come to.
 type said struct {
-	last  map[object]uint64 // the last line about each object that is there
-	lines map[object]int    // how many there are about each
+	last  map[identity]uint64 // the last line about each object that is there
+	lines map[identity]int    // how many there are about each
 }
 
 // replay takes those lines of some streams that count. An object is there if one of the streams has it, and no other of its
 // name since.
 func (o *oracle) replay(streams []modelStream, counts func(told) bool) said {
-	s := said{map[object]uint64{}, map[object]int{}}
+	s := said{map[identity]uint64{}, map[identity]int{}}
 	for _, stream := range streams {
 		last := map[[2]string]told{}
 		for _, l := range o.lines {
 			if l.Stream != stream.name || l.UID == "" || !counts(l) {
 				continue
 			}
-			s.lines[object{l.Namespace, l.Name, l.UID}]++
+			s.lines[identity{l.Namespace, l.Name, l.UID}]++
 			last[[2]string{l.Namespace, l.Name}] = l
 		}
 		for _, l := range last {
-			if k := (object{l.Namespace, l.Name, l.UID}); l.Type != invariant.Deleted {
+			if k := (identity{l.Namespace, l.Name, l.UID}); l.Type != invariant.Deleted {
 				s.last[k] = max(s.last[k], l.Seq)
 			}
 		}
@@ -249,10 +249,10 @@ func (o *oracle) replay(streams []modelStream, counts func(told) bool) said {
 	return s
 }
 
-func placesOf(st *query.State) map[object]index.Place {
-	all := map[object]index.Place{}
+func placesOf(st *query.State) map[identity]index.Place {
+	all := map[identity]index.Place{}
 	for _, i := range st.Items {
-		all[object{i.Namespace, i.Name, i.UID}] = i.Last
+		all[identity{i.Namespace, i.Name, i.UID}] = i.Last
 	}
 	return all
 }
@@ -260,7 +260,7 @@ func placesOf(st *query.State) map[object]index.Place {
 // same checks that a state has the objects that lines come to.
 func (o *oracle) same(st *query.State, want said) {
 	o.t.Helper()
-	got := map[object]uint64{}
+	got := map[identity]uint64{}
 	for k, place := range placesOf(st) {
 		got[k] = place.Seq
 	}
@@ -312,7 +312,7 @@ func (o *oracle) leadsTo(sel *query.Selection, a, b *query.State) {
 	}
 	for _, ch := range c.Changes {
 		i := ch.Item()
-		k := object{i.Namespace, i.Name, i.UID}
+		k := identity{i.Namespace, i.Name, i.UID}
 		if is, there := state[k]; there != (ch.Before != nil) || there && is != ch.Before.Last {
 			o.t.Fatalf("from %v to %v: %+v is not as it was", a.At, b.At, ch)
 		}
@@ -492,7 +492,7 @@ func (o *oracle) history() {
 	o.t.Helper()
 	n := 0
 	type key struct {
-		object
+		identity
 		stream string
 	}
 	last := map[key]*invariant.Line{}
@@ -508,7 +508,7 @@ func (o *oracle) history() {
 		if l.UID == "" {
 			continue
 		}
-		k := key{object{l.Namespace, l.Name, l.UID}, l.Stream}
+		k := key{identity{l.Namespace, l.Name, l.UID}, l.Stream}
 		p, err := v.Previous(o.t.Context())
 		must(o.t, err)
 		switch before := last[k]; {

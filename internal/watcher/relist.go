@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
@@ -170,7 +170,7 @@ func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Ti
 }
 
 // take takes one object of the list.
-func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *event.Object) error {
+func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *object.Object) error {
 	if v := parseVersion(o.ResourceVersion); r.highest.before(v) && v < hashed {
 		r.highest = v
 	}
@@ -203,7 +203,7 @@ func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *e
 			return err
 		}
 	}
-	raw, err := r.s.encoder.add(r.batch, event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
+	raw, err := r.s.encoder.add(r.batch, object.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (r *relist) vouches() bool {
 }
 
 // takeGone takes a known object that the list shows to be gone.
-func (r *relist) takeGone(ctx context.Context, k event.Known) error {
+func (r *relist) takeGone(ctx context.Context, k object.Known) error {
 	line, err := r.s.encoder.addGone(r.batch, k, r.skip)
 	if err != nil {
 		return err
@@ -354,9 +354,9 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	if err := r.s.rec.Flush(ctx); err != nil {
 		return err
 	}
-	var gone []event.Known // a sample of them, where there are many
+	var gone []object.Known // a sample of them, where there are many
 	count := 0
-	err := r.s.store.Range(r.s.spec.Name, func(k event.Known) error {
+	err := r.s.store.Range(r.s.spec.Name, func(k object.Known) error {
 		if !r.diff.missing(k) || r.hides(k.Namespace, k.Name) {
 			return nil
 		}
@@ -374,7 +374,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 		return err
 	}
 	var failed error
-	err = r.s.store.Range(r.s.spec.Name, func(k event.Known) error {
+	err = r.s.store.Range(r.s.spec.Name, func(k object.Known) error {
 		if !r.diff.missing(k) || r.hides(k.Namespace, k.Name) {
 			return nil
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/record/filter"
 )
 
@@ -67,7 +67,7 @@ var errUnusable = errors.New("evaluate filter: the object is unusable")
 
 // matches asks the filter about an object as the server sent it; of an unusable one, nothing is known but its name. Where
 // the filter cannot be evaluated, the object is counted, and written.
-func (s *selector) matches(t line.Type, o *event.Object) bool {
+func (s *selector) matches(t line.Type, o *object.Object) bool {
 	if s.filter == nil {
 		return true
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
@@ -56,8 +56,8 @@ func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
 // knowing is a Store that knows the object that is MODIFIED.
 type knowing struct{ Store }
 
-func (knowing) Get(_, namespace, name string) (event.Known, bool, error) {
-	return event.Known{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "4"}, true, nil
+func (knowing) Get(_, namespace, name string) (object.Known, bool, error) {
+	return object.Known{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "4"}, true, nil
 }
 
 // The time that the writing takes, on a full disk or into a pipe that nobody

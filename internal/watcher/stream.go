@@ -20,8 +20,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
@@ -48,9 +48,9 @@ type Recorder interface {
 // Store reads what was committed.
 type Store interface {
 	Stream(name string) (checkpoint.Stream, bool, error)
-	Get(stream, namespace, name string) (event.Known, bool, error)
+	Get(stream, namespace, name string) (object.Known, bool, error)
 	Empty(stream string) (bool, error)
-	Range(stream string, fn func(event.Known) error) error
+	Range(stream string, fn func(object.Known) error) error
 	Count(stream string) (int, error)
 	previous.Checkpoint
 }
@@ -58,7 +58,7 @@ type Store interface {
 // Spec says what a stream reads and how it writes.
 type Spec struct {
 	Name    string // identity in lines and checkpoint: resource, group and scope, no version
-	IDScope string // in the ids of objects, see event.Renderer.Distinguish
+	IDScope string // in the ids of objects, see object.Renderer.Distinguish
 	Target  client.Target
 	Kind    string
 
@@ -67,12 +67,12 @@ type Spec struct {
 	SkipInitial  bool   // what exists at first sight is taken as known, without lines
 	Cluster      string // stamped on every line
 	ClusterUID   string // stamped on GAP and SYNCED lines
-	Shape        event.Shape
+	Shape        object.Shape
 	Selection    Selection
-	Payload      event.Payload
+	Payload      object.Payload
 	Changes      bool          // MODIFIED lines say which fields changed
 	IgnoreFields []string      // paths; a MODIFIED in which nothing else changed is not written
-	MaxLineBytes int           // as in event.Line
+	MaxLineBytes int           // as in object.Line
 	Silence      time.Duration // how long a watch may bring nothing where the server sends bookmarks; 0: watchSilence
 }
 
@@ -121,9 +121,9 @@ type Stream struct {
 	idleMu sync.Mutex
 	idle   time.Time // since when it waits for a watch; zero while it does not; guarded by idleMu
 
-	object  event.Object // scratch: the object being looked at
-	listed  []byte       // scratch: namespace and name of the last object of a page
-	version []byte       // scratch: the version that a batch moves the position to
+	object  object.Object // scratch: the object being looked at
+	listed  []byte        // scratch: namespace and name of the last object of a page
+	version []byte        // scratch: the version that a batch moves the position to
 }
 
 // attempts is how the sessions of a stream have gone until now.
@@ -209,7 +209,7 @@ func (s *Stream) recount() error {
 }
 
 // known returns what the checkpoint knows of an object.
-func (s *Stream) known(namespace, name string) (event.Known, bool, error) {
+func (s *Stream) known(namespace, name string) (object.Known, bool, error) {
 	k, ok, err := s.store.Get(s.spec.Name, namespace, name)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errStore, err)

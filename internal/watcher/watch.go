@@ -10,8 +10,8 @@ import (
 
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/recorder"
 )
@@ -154,7 +154,7 @@ func (s *Stream) takeEvent(
 		}
 		s.noteEvent()
 		s.encoder.writtenAt = 0
-		t, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: line.FromWatch, Received: received}, o, false)
+		t, err := s.encoder.add(b, object.Line{Type: e.Type, Origin: line.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return b, err
 		}

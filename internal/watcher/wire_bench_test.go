@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
@@ -127,7 +127,7 @@ func onTop(events int) []way {
 		ask  func(*watcher.Spec)
 	}{
 		{"changes", func(s *watcher.Spec) { s.Changes = true }},
-		{"changes-only", func(s *watcher.Spec) { s.Changes, s.Payload = true, event.NoObject }},
+		{"changes-only", func(s *watcher.Spec) { s.Changes, s.Payload = true, object.NoObject }},
 		{"ignoreFields", func(s *watcher.Spec) { s.IgnoreFields = []string{"spec.nodeSelector"} }},
 		{"filter", func(s *watcher.Spec) { s.Selection.Filter = `object.status.phase != "Failed"` }},
 		{"shard", func(s *watcher.Spec) { s.Target.Shard = client.Shard{Count: 4} }},
@@ -171,7 +171,7 @@ func readJournal(ask func(*watcher.Spec)) func(testing.TB, canned.Kind, baseline
 		tb.Helper()
 		spec := watcher.Spec{
 			Name: kind.Resource.Resource, Kind: kind.Kind, Target: client.Target{Resource: kind.Resource},
-			Shape: event.Shape{Drop: []string{"metadata.managedFields"}},
+			Shape: object.Shape{Drop: []string{"metadata.managedFields"}},
 		}
 		if ask != nil {
 			ask(&spec)

@@ -3,8 +3,8 @@ package watcher
 import (
 	"hash/maphash"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/record/previous"
 )
 
@@ -12,8 +12,8 @@ import (
 // stored with the version: it is in memory, and after a start not known before an object's next event. It is
 // right or missing: every event of a watch is taken, in the server's order, and a list begins anew.
 type writers struct {
-	marks   map[uint64]event.Mark // by a hash of the uid; nil where the store has them
-	selects bool                  // the stream has selectors, by which an object may come and go that exists all the time
+	marks   map[uint64]object.Mark // by a hash of the uid; nil where the store has them
+	selects bool                   // the stream has selectors, by which an object may come and go that exists all the time
 }
 
 // maxMarks bounds the map, which then takes 5 MiB. A stream of more objects that change knows fewer writers.
@@ -22,13 +22,13 @@ const maxMarks = 1 << 17
 func newWriters(previous *previous.Store, selects bool) writers {
 	w := writers{selects: selects}
 	if !previous.Marks() {
-		w.marks = make(map[uint64]event.Mark)
+		w.marks = make(map[uint64]object.Mark)
 	}
 	return w
 }
 
 // next takes a version of an object that is seen, and returns the mark of the one before; 0 where that is not known.
-func (w *writers) next(t line.Type, o *event.Object) event.Mark {
+func (w *writers) next(t line.Type, o *object.Object) object.Mark {
 	if w.marks == nil || len(o.UID) == 0 {
 		return 0
 	}
@@ -53,7 +53,7 @@ func (w *writers) reset() { clear(w.marks) }
 
 // written returns who wrote the version that a line is about, and when. It is known of an event of a watch only: between
 // two versions that lists have shown there may have been any number of writes. Where it is for changes to decide, owned is true.
-func (e *encoder) written(l event.Line, o *event.Object, before event.Mark) (w event.Write, owned bool) {
+func (e *encoder) written(l object.Line, o *object.Object, before object.Mark) (w object.Write, owned bool) {
 	switch {
 	case l.Origin != line.FromWatch || o.Unusable != nil:
 	case l.Type == line.Added && !e.writers.selects:
@@ -61,5 +61,5 @@ func (e *encoder) written(l event.Line, o *event.Object, before event.Mark) (w e
 	case l.Type == line.Modified:
 		return o.Written(before)
 	}
-	return event.Write{}, false
+	return object.Write{}, false
 }

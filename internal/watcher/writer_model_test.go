@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 // truth is who really wrote a version, and when by the server's clock.
@@ -79,8 +79,8 @@ func (s *apiServer) manager() string {
 	return s.one("kubectl", "kubelet", "helm", "operator", "kube-controller-manager")
 }
 
-// object returns what path leads to in o, made where it is not there.
-func object(o map[string]any, path ...string) map[string]any {
+// nested returns what path leads to in o, made where it is not there.
+func nested(o map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		next, ok := o[key].(map[string]any)
 		if !ok {
@@ -131,7 +131,7 @@ func element(list []any, key map[string]any) (map[string]any, []any) {
 }
 
 func (s *apiServer) changeSpec(o map[string]any) {
-	spec := object(o, "spec")
+	spec := nested(o, "spec")
 	addText := func(list []any) []any {
 		if v := s.one("x", "y", `z"\<é`); !slices.Contains(list, any(v)) {
 			return append(list, v)
@@ -140,11 +140,11 @@ func (s *apiServer) changeSpec(o map[string]any) {
 	}
 	switch s.rnd.IntN(9) {
 	case 0:
-		s.setOrDrop(object(o, "metadata", "labels"), s.one("a", "b", "c/d"), "1", "2")
+		s.setOrDrop(nested(o, "metadata", "labels"), s.one("a", "b", "c/d"), "1", "2")
 	case 1:
-		s.setOrDrop(object(o, "metadata", "annotations"), s.one("a", event.LastApplied), "1", "2")
+		s.setOrDrop(nested(o, "metadata", "annotations"), s.one("a", object.LastApplied), "1", "2")
 	case 2:
-		s.change(object(o, "metadata"), "finalizers", addText)
+		s.change(nested(o, "metadata"), "finalizers", addText)
 	case 3:
 		s.setOrDrop(spec, "replicas", int64(1), int64(2), int64(10), int64(11))
 	case 4:
@@ -155,7 +155,7 @@ func (s *apiServer) changeSpec(o map[string]any) {
 		if s.rnd.IntN(3) == 0 {
 			s.setOrDrop(spec, "security", map[string]any{}, map[string]any{"user": "1"})
 		} else {
-			s.setOrDrop(object(spec, "security"), s.one("user", "group"), "1", "2")
+			s.setOrDrop(nested(spec, "security"), s.one("user", "group"), "1", "2")
 		}
 	default:
 		s.change(spec, "items", s.changeItem)
@@ -170,7 +170,7 @@ func (s *apiServer) changeItem(list []any) []any {
 	case 2:
 		s.setOrDrop(item, "args", []any{"a"}, []any{"a", "b"}, []any{"b", "a"}, []any{})
 	case 3:
-		s.setOrDrop(object(item, "security"), s.one("user", "group"), "1", "2")
+		s.setOrDrop(nested(item, "security"), s.one("user", "group"), "1", "2")
 	default:
 		s.change(item, "ports", func(ports []any) []any {
 			port, ports := element(ports, map[string]any{"port": int64(80 + s.rnd.IntN(2)), "protocol": s.one("TCP", "UDP")})
@@ -182,7 +182,7 @@ func (s *apiServer) changeItem(list []any) []any {
 }
 
 func (s *apiServer) changeStatus(o map[string]any) {
-	status := object(o, "status")
+	status := nested(o, "status")
 	switch s.rnd.IntN(4) {
 	case 0:
 		s.setOrDrop(status, "phase", "Pending", "Running")
@@ -203,7 +203,7 @@ func (s *apiServer) create() *writtenVersion {
 	s.objects++
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
 	empty := o.DeepCopy()
-	object(o.Object, "metadata")["name"] = "a"
+	nested(o.Object, "metadata")["name"] = "a"
 	for range s.rnd.IntN(8) {
 		s.changeSpec(o.Object)
 	}
@@ -263,9 +263,9 @@ func (s *apiServer) step() *writtenVersion {
 		s.bind(next.Object)
 	case n == 16:
 		t.how = "condition" // as eviction does
-		c, list := element(asList(object(next.Object, "status")["conditions"]), map[string]any{"type": "Disruption"})
+		c, list := element(asList(nested(next.Object, "status")["conditions"]), map[string]any{"type": "Disruption"})
 		c["status"], c["reason"] = "True", s.one("a", "b")
-		object(next.Object, "status")["conditions"] = list
+		nested(next.Object, "status")["conditions"] = list
 	case n == 17:
 		t.how = "delete"
 		if next.GetDeletionTimestamp() == nil {
@@ -313,7 +313,7 @@ func (s *apiServer) updated(by *managedfields.FieldManager, next *unstructured.U
 // applied is the object after a server-side apply.
 func (s *apiServer) applied(manager string) *unstructured.Unstructured {
 	config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing"}}
-	object(config.Object, "metadata")["name"] = "a"
+	nested(config.Object, "metadata")["name"] = "a"
 	for range 1 + s.rnd.IntN(3) {
 		s.changeSpec(config.Object)
 	}
@@ -334,7 +334,7 @@ func (s *apiServer) scaled(manager string) *unstructured.Unstructured {
 	if err != nil {
 		panic(err)
 	}
-	replicas, ok := object(s.live.Object, "spec")["replicas"].(int64)
+	replicas, ok := nested(s.live.Object, "spec")["replicas"].(int64)
 	scale := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{},
 	}}
@@ -356,19 +356,19 @@ func (s *apiServer) scaled(manager string) *unstructured.Unstructured {
 		return nil
 	}
 	parent := s.live.DeepCopy()
-	object(parent.Object, "spec")["replicas"] = to
+	nested(parent.Object, "spec")["replicas"] = to
 	parent.SetManagedFields(entries)
 	return parent
 }
 
 // bind does what the API server does to a pod that is bound to a node.
 func (s *apiServer) bind(o map[string]any) {
-	if spec := object(o, "spec"); spec["nodeName"] == nil {
+	if spec := nested(o, "spec"); spec["nodeName"] == nil {
 		spec["nodeName"] = "n"
-		c, list := element(asList(object(o, "status")["conditions"]), map[string]any{"type": "Bound"})
+		c, list := element(asList(nested(o, "status")["conditions"]), map[string]any{"type": "Bound"})
 		c["status"] = "True"
 		delete(c, "reason")
-		object(o, "status")["conditions"] = list
+		nested(o, "status")["conditions"] = list
 	}
 }
 

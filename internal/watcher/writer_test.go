@@ -15,8 +15,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
@@ -38,7 +38,7 @@ type writerStream struct {
 	batch     uint64
 	committed uint64 // the same of the last batch that is
 	position  int    // of the last commit
-	object    event.Object
+	object    object.Object
 }
 
 func newWriterStream(t testing.TB, name string, c previous.Config, sel Selection) *writerStream {
@@ -47,7 +47,7 @@ func newWriterStream(t testing.TB, name string, c previous.Config, sel Selection
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { at.Close() })
-	c.Stream, c.Shape, c.EveryVersion = "things", event.Shape{Drop: []string{"metadata.managedFields"}}, sel.Filter == ""
+	c.Stream, c.Shape, c.EveryVersion = "things", object.Shape{Drop: []string{"metadata.managedFields"}}, sel.Filter == ""
 	s := &writerStream{t: t, name: name, config: c, selection: sel, at: at, producer: recorder.NewProducer("things", nil)}
 	s.start()
 	return s
@@ -65,8 +65,8 @@ func (s *writerStream) start() {
 	must(err)
 	previous, err := previous.New(s.config, s.at, func() uint64 { return s.committed }, zap.NewNop())
 	must(err)
-	src := event.Source{Stream: "things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing"}
-	render, err := event.NewRenderer(src, s.config.Shape)
+	src := object.Source{Stream: "things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing"}
+	render, err := object.NewRenderer(src, s.config.Shape)
 	must(err)
 	s.e = &encoder{render: render, sel: sel, previous: previous, filtered: counter, gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
 	if previous != nil {
@@ -88,7 +88,7 @@ func (s *writerStream) take(v *writtenVersion, from line.Origin) (said writtenLi
 		typ = line.Modified
 		s.e.writers.reset()
 	}
-	l := event.Line{Type: typ, Origin: from, Received: time.Now()}
+	l := object.Line{Type: typ, Origin: from, Received: time.Now()}
 	if _, err := s.e.add(b, l, &s.object, false); err != nil {
 		s.t.Fatal(err)
 	}
@@ -248,11 +248,11 @@ func checkWriter(t *testing.T, all map[string]*tally, stream string, seed uint64
 // A writer is named by the version before, also where that had the time of the one before it: it is remembered until the object
 // is deleted.
 func TestWriterRemembered(t *testing.T) {
-	r, err := event.NewRenderer(event.Source{Stream: "things", Version: "v1", Resource: "things", Kind: "Thing"}, event.Shape{})
+	r, err := object.NewRenderer(object.Source{Stream: "things", Version: "v1", Resource: "things", Kind: "Thing"}, object.Shape{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := writers{marks: map[uint64]event.Mark{}}
+	w := writers{marks: map[uint64]object.Mark{}}
 	for i, c := range []struct {
 		typ     line.Type
 		time    string // of the one entry
@@ -267,7 +267,7 @@ func TestWriterRemembered(t *testing.T) {
 		{line.Added, "10:00:03", "6", false},
 		{line.Modified, "10:00:04", "7", true},
 	} {
-		var o event.Object
+		var o object.Object
 		raw := `{"metadata":{"name":"a","uid":"u","resourceVersion":"` + c.version + `","managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","time":"2026-11-20T` +
 			c.time + `Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]}}`
 		if err := r.Scan([]byte(raw), &o); err != nil {

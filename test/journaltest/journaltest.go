@@ -1,4 +1,4 @@
-// Package journaltest writes journals as the daemon does, at the times that a test gives: the lines are made by package event,
+// Package journaltest writes journals as the daemon does, at the times that a test gives: the lines are made by package object,
 // the files, their rotation and their indexes by package journal, and what was covered by package coverage.
 package journaltest
 
@@ -18,9 +18,9 @@ import (
 
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/invariant"
 )
 
@@ -220,13 +220,13 @@ func (j *Journal) write(raw []byte) {
 // Stream is a stream of the journal.
 type Stream struct {
 	// Payload is what lines have of their objects.
-	Payload event.Payload
+	Payload object.Payload
 	// NoChanges leaves out what changed.
 	NoChanges bool
 
 	j        *Journal
 	name     string
-	renderer *event.Renderer
+	renderer *object.Renderer
 	secret   bool
 	before   map[string]version // by uid
 	progress coverage.Progress
@@ -265,9 +265,9 @@ func (j *Journal) Stream(name, kind string) *Stream {
 	}
 	s.secret = kind == "Secret"
 	var err error
-	s.renderer, err = event.NewRenderer(event.Source{
+	s.renderer, err = object.NewRenderer(object.Source{
 		Stream: name, Cluster: j.Cluster, Group: group, Version: apiVersion, Resource: resource, Kind: kind, ClusterUID: j.ClusterUID,
-	}, event.Shape{Secret: s.secret})
+	}, object.Shape{Secret: s.secret})
 	j.check(err)
 	return s
 }
@@ -276,7 +276,7 @@ func (j *Journal) Stream(name, kind string) *Stream {
 func UID(digits string) string { return digits + "00000000-0000-4000-8000-000000000000"[len(digits):] }
 
 // object makes the next version of an object, which text has as JSON, with metadata.uid as for UID.
-func (s *Stream) object(text string) (o event.Object, v version) {
+func (s *Stream) object(text string) (o object.Object, v version) {
 	s.j.t.Helper()
 	s.j.check(json.Unmarshal([]byte(text), &v.object))
 	metadata, ok := v.object["metadata"].(map[string]any)
@@ -313,14 +313,14 @@ func (j *Journal) made() time.Time {
 func (s *Stream) Put(by, text string) {
 	s.j.t.Helper()
 	o, v := s.object(text)
-	l := event.Line{Type: line.Added, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
+	l := object.Line{Type: line.Added, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
 	before, there := s.before[string(o.UID)]
 	if there {
 		l.Type = line.Modified
 	}
 	if s.origin == line.FromWatch && (by != "" || !there) {
 		manager, subresource, _ := strings.Cut(by, "/")
-		l.Write = event.Write{Manager: []byte(manager), Subresource: []byte(subresource), At: s.j.made().Unix()}
+		l.Write = object.Write{Manager: []byte(manager), Subresource: []byte(subresource), At: s.j.made().Unix()}
 	}
 	if there && !s.NoChanges {
 		l.Changes = s.changed(before, v)
@@ -347,9 +347,9 @@ func (s *Stream) Delete(uid string) {
 	s.j.t.Helper()
 	v, k := s.before[UID(uid)], s.known(uid)
 	delete(s.before, UID(uid))
-	l := event.Line{Type: line.Deleted, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
+	l := object.Line{Type: line.Deleted, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
 	if s.origin == line.FromRelist {
-		var o event.Object
+		var o object.Object
 		s.j.check(s.renderer.Scan(v.shaped, &o))
 		raw, err := s.renderer.AppendGone(nil, s.j.Now, k, l, &o)
 		s.j.check(err)
@@ -361,7 +361,7 @@ func (s *Stream) Delete(uid string) {
 	v.object["metadata"].(map[string]any)["resourceVersion"] = strconv.FormatUint(s.j.rv, 10)
 	raw, err := json.Marshal(v.object)
 	s.j.check(err)
-	var o event.Object
+	var o object.Object
 	s.j.check(s.renderer.Scan(raw, &o))
 	s.position = string(o.ResourceVersion)
 	s.line(l, &o)
@@ -370,7 +370,7 @@ func (s *Stream) Delete(uid string) {
 // Forgotten writes the line of a deletion that a relist has found, without the object as it was: the daemon keeps none.
 func (s *Stream) Forgotten(uid string) {
 	s.j.t.Helper()
-	line, err := s.renderer.AppendGone(nil, s.j.Now, s.known(uid), event.Line{Payload: s.Payload}, nil)
+	line, err := s.renderer.AppendGone(nil, s.j.Now, s.known(uid), object.Line{Payload: s.Payload}, nil)
 	s.j.check(err)
 	delete(s.before, UID(uid))
 	s.count.Deleted++
@@ -378,13 +378,13 @@ func (s *Stream) Forgotten(uid string) {
 }
 
 // known returns what names an object.
-func (s *Stream) known(uid string) event.Known {
+func (s *Stream) known(uid string) object.Known {
 	metadata := s.before[UID(uid)].object["metadata"].(map[string]any)
 	namespace, _ := metadata["namespace"].(string)
-	return event.Known{Namespace: namespace, Name: metadata["name"].(string), UID: UID(uid), ResourceVersion: metadata["resourceVersion"].(string)}
+	return object.Known{Namespace: namespace, Name: metadata["name"].(string), UID: UID(uid), ResourceVersion: metadata["resourceVersion"].(string)}
 }
 
-func (s *Stream) line(l event.Line, o *event.Object) {
+func (s *Stream) line(l object.Line, o *object.Object) {
 	s.j.t.Helper()
 	raw, err := s.renderer.AppendLine(nil, l, o)
 	s.j.check(err)

@@ -11,28 +11,28 @@ import (
 	"testing"
 
 	"kubejournal/internal/ask/query"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
 // podLines are n lines about pods of size bytes, as a journal has them.
 func podLines(b *testing.B, n, size int) []byte {
 	b.Helper()
-	r, err := event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{})
+	r, err := object.NewRenderer(object.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, object.Shape{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var (
 		lines []byte
-		o     event.Object
+		o     object.Object
 	)
 	for i := range n {
 		if err := r.Scan(eventtest.Pod(size, i), &o); err != nil {
 			b.Fatal(err)
 		}
-		if lines, err = r.AppendLine(line.AppendSeq(lines, uint64(i+1)), event.Line{Type: line.Modified, Origin: line.FromWatch, Received: start}, &o); err != nil {
+		if lines, err = r.AppendLine(line.AppendSeq(lines, uint64(i+1)), object.Line{Type: line.Modified, Origin: line.FromWatch, Received: start}, &o); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/invariant"
 )
 
@@ -54,12 +54,12 @@ func history(tb testing.TB) map[string][][]byte {
 // last: whole, without managedFields, and redacted.
 func TestChangesOfHistory(t *testing.T) {
 	var d Differ
-	for _, shape := range []event.Shape{{}, podShape, {Secret: true, Redact: []string{"spec.containers[*].env[*].value", "spec.nested"}, Drop: []string{"metadata.managedFields", "status.conditions"}}} {
+	for _, shape := range []object.Shape{{}, podShape, {Secret: true, Redact: []string{"spec.containers[*].env[*].value", "spec.nested"}, Drop: []string{"metadata.managedFields", "status.conditions"}}} {
 		r := mustRenderer(t, podSource, shape)
 		for key, versions := range history(t) {
 			shaped := make([][]byte, len(versions))
 			for i, v := range versions {
-				var o event.Object
+				var o object.Object
 				if err := r.Scan(v, &o); err != nil {
 					t.Fatal(err)
 				}
@@ -101,7 +101,7 @@ func TestChangesReadWell(t *testing.T) {
 	for _, versions := range history(t) {
 		var prev []byte
 		for _, v := range versions {
-			var o event.Object
+			var o object.Object
 			if err := r.Scan(v, &o); err != nil {
 				t.Fatal(err)
 			}

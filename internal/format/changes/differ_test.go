@@ -14,24 +14,24 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/test/eventtest"
 	"kubejournal/test/invariant"
 )
 
 var (
-	podSource = event.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
-	podShape  = event.Shape{Drop: []string{"metadata.managedFields"}}
+	podSource = object.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
+	podShape  = object.Shape{Drop: []string{"metadata.managedFields"}}
 )
 
 // deepest is how deep an object may be that stands in a list of changes.
 const deepest = rawjson.MaxDepth - aroundChange
 
-func mustRenderer(tb testing.TB, src event.Source, shape event.Shape) *event.Renderer {
+func mustRenderer(tb testing.TB, src object.Source, shape object.Shape) *object.Renderer {
 	tb.Helper()
-	r, err := event.NewRenderer(src, shape)
+	r, err := object.NewRenderer(src, shape)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -224,8 +224,8 @@ func TestChangesDeepest(t *testing.T) {
 	r := mustRenderer(t, podSource, podShape)
 	for _, open := range []string{`{"a":`, `[`} {
 		shut := map[byte]string{'{': `}`, '[': `]`}[open[0]]
-		var was, is event.Object
-		for value, o := range map[string]*event.Object{"1": &was, "2": &is} {
+		var was, is object.Object
+		for value, o := range map[string]*object.Object{"1": &was, "2": &is} {
 			raw := `{"spec":` + strings.Repeat(open, deepest-1) + value + strings.Repeat(shut, deepest-1) + `,"metadata":{"name":"n","uid":"u","resourceVersion":"1"}}`
 			if err := r.Scan([]byte(raw), o); err != nil {
 				t.Fatal(err)
@@ -235,7 +235,7 @@ func TestChangesDeepest(t *testing.T) {
 		if err != nil || len(list) == 0 {
 			t.Fatalf("%.100s, %v", list, err)
 		}
-		raw, err := r.AppendLine(line.AppendSeq(nil, 1), event.Line{Type: line.Modified, Origin: line.FromWatch, Received: time.Now(), Changes: list}, &is)
+		raw, err := r.AppendLine(line.AppendSeq(nil, 1), object.Line{Type: line.Modified, Origin: line.FromWatch, Received: time.Now(), Changes: list}, &is)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,9 +270,9 @@ func TestChangesFaults(t *testing.T) {
 
 // Nothing that is redacted is told; without digests, not even whether it changed.
 func TestChangesRedacted(t *testing.T) {
-	r := mustRenderer(t, event.Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, event.Shape{Secret: true})
+	r := mustRenderer(t, object.Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, object.Shape{Secret: true})
 	shaped := func(raw string) []byte {
-		var o event.Object
+		var o object.Object
 		if err := r.Scan([]byte(raw), &o); err != nil {
 			t.Fatal(err)
 		}
@@ -408,12 +408,12 @@ func FuzzChanges(f *testing.F) {
 	for i := range uint8(20) {
 		f.Add(slices.Repeat([]byte{i, 200 - i, 3 * i}, 30), slices.Repeat([]byte{i, 200 - i, 3*i + 1}, 30))
 	}
-	r := mustRenderer(f, podSource, event.Shape{})
+	r := mustRenderer(f, podSource, object.Shape{})
 	var d Differ
 	f.Fuzz(func(t *testing.T, from, to []byte) {
 		versions := make([][]byte, 2)
 		for i, b := range [][]byte{from, to} {
-			var o event.Object
+			var o object.Object
 			if r.Scan(eventtest.Made(b), &o) != nil {
 				t.Skip()
 			}

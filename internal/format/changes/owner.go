@@ -3,7 +3,7 @@ package changes
 import (
 	"bytes"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -193,7 +193,7 @@ func (at place) enter(key string) (place, bool) {
 		}
 		return anywhere, key != "resourceVersion" && key != "generation" && key != "managedFields" && key != "selfLink"
 	case inAnnotations:
-		return anywhere, key != event.LastApplied
+		return anywhere, key != object.LastApplied
 	case inStatus:
 		if key == "conditions" {
 			return untraced, true
@@ -347,12 +347,12 @@ func (w *ownerWalk) names(key []byte, n int32) bool {
 
 // ShowsNode reports whether a shape leaves in an object what distinguishes the binding of a pod, which changes a condition
 // that somebody may own, from a write of that condition.
-func ShowsNode(s event.Shape) bool {
-	const object = `{"metadata":{"name":"a"},"spec":{"nodeName":"n"}}`
-	r, err := event.NewRenderer(event.Source{Stream: "probe"}, s)
+func ShowsNode(s object.Shape) bool {
+	const raw = `{"metadata":{"name":"a"},"spec":{"nodeName":"n"}}`
+	r, err := object.NewRenderer(object.Source{Stream: "probe"}, s)
 	if err != nil {
 		return false
 	}
-	var o event.Object
-	return r.Scan([]byte(object), &o) == nil && bytes.Contains(o.AppendShaped(nil), []byte(`"spec":{"nodeName":"n"}`))
+	var o object.Object
+	return r.Scan([]byte(raw), &o) == nil && bytes.Contains(o.AppendShaped(nil), []byte(`"spec":{"nodeName":"n"}`))
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // The owner is the one whose set holds all that was set or changed; nobody where something has no owner.
@@ -74,7 +74,7 @@ func TestOwner(t *testing.T) {
 		"pod evicted":          {`{"status":{"conditions":[{"type":"a"}]}}`, `{"status":{"conditions":[{"type":"a"},{"type":"b"}]}}`, []string{`{"f:status":{"f:conditions":{}}}`}, -1},
 		"by index":             {`{"tags":["x"]}`, `{"tags":["y"]}`, []string{`{"f:tags":{"i:0":{}}}`}, -1},
 		"list of nobody":       {`{"a":[1]}`, `{"a":[1,2]}`, []string{tags}, -1},
-		"last applied":         {`{"metadata":{"annotations":{"a":"1","` + event.LastApplied + `":"1"}}}`, `{"metadata":{"annotations":{"a":"1","` + event.LastApplied + `":"2"}}}`, []string{`{"f:metadata":{"f:annotations":{"f:` + event.LastApplied + `":{}}}}`}, -1},
+		"last applied":         {`{"metadata":{"annotations":{"a":"1","` + object.LastApplied + `":"1"}}}`, `{"metadata":{"annotations":{"a":"1","` + object.LastApplied + `":"2"}}}`, []string{`{"f:metadata":{"f:annotations":{"f:` + object.LastApplied + `":{}}}}`}, -1},
 		"pod bound":            {`{"spec":{},"status":{"conditions":[{"type":"Ready","status":"a"}]}}`, `{"spec":{"nodeName":"n"},"status":{"conditions":[{"type":"Ready","status":"b"}]}}`, []string{status}, -1},
 		"deleted":              {`{"metadata":{},"status":{"phase":"a"}}`, `{"metadata":{"deletionTimestamp":"x"},"status":{"phase":"b"}}`, []string{status}, -1},
 		"broken":               {`{`, `{}`, []string{spec}, -1},
@@ -112,11 +112,11 @@ func TestOwnerSteps(t *testing.T) {
 // A Shape that hides to which node a pod is bound leaves nobody to ask for an owner.
 func TestShowsNode(t *testing.T) {
 	for path, want := range map[string]bool{"metadata.managedFields": true, "spec.containers": true, "spec.nodeName": false, "spec": false} {
-		if got := ShowsNode(event.Shape{Drop: []string{path}}); got != want {
+		if got := ShowsNode(object.Shape{Drop: []string{path}}); got != want {
 			t.Errorf("without %s: %v", path, got)
 		}
 	}
-	if ShowsNode(event.Shape{Redact: []string{"spec"}}) {
+	if ShowsNode(object.Shape{Redact: []string{"spec"}}) {
 		t.Error("redacted")
 	}
 }

@@ -1,5 +1,5 @@
 // Package line reads the lines of a journal: what a line says beside its object, as the bytes have it. It makes sure of
-// no more than that a line is one; package event checks all of it.
+// no more than that a line is one; ParseHeader checks all of it.
 package line
 
 import (

@@ -1,7 +1,7 @@
 // Package schema holds the JSON Schemas (draft 2020-12) of the config and of a journal line.
 //
 // They are written by hand, since they are read by people too, and held in step by this package's tests: with the keys,
-// defaults and faults of package config, and with the lines of package event.
+// defaults and faults of package config, and with the lines of package object.
 package schema
 
 import _ "embed" // the schemas

@@ -20,8 +20,8 @@ import (
 
 	kubejournal "kubejournal/internal/config"
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
@@ -84,28 +84,28 @@ func fenced(text []byte, language string) []string {
 	return blocks
 }
 
-// lines are all that package event writes, from many objects.
+// lines are all that package object writes, from many objects.
 func lines(t *testing.T) []string {
 	t.Helper()
 	var (
 		all []byte
-		o   event.Object
+		o   object.Object
 		at  = time.Date(2026, 11, 20, 16, 10, 22, 5, time.UTC)
 	)
-	add := func(src event.Source, shape event.Shape, objects ...string) {
-		r, err := event.NewRenderer(src, shape)
+	add := func(src object.Source, shape object.Shape, objects ...string) {
+		r, err := object.NewRenderer(src, shape)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, object := range objects {
-			if err := r.Scan([]byte(object), &o); err != nil {
+		for i, raw := range objects {
+			if err := r.Scan([]byte(raw), &o); err != nil {
 				t.Fatal(err)
 			}
 			for _, typ := range []line.Type{line.Added, line.Modified, line.Deleted} {
 				for _, origin := range []line.Origin{line.FromSnapshot, line.FromWatch, line.FromRelist} {
-					l := event.Line{Type: typ, Origin: origin, Received: at}
+					l := object.Line{Type: typ, Origin: origin, Received: at}
 					if origin == line.FromWatch {
-						l.Write = event.Write{Manager: []byte("kubelet"), Subresource: []byte("status"), At: at.Unix() - int64(i)}
+						l.Write = object.Write{Manager: []byte("kubelet"), Subresource: []byte("status"), At: at.Unix() - int64(i)}
 					}
 					if all, err = r.AppendLine(line.AppendSeq(all, uint64(i+1)), l, &o); err != nil {
 						t.Fatal(err)
@@ -114,8 +114,8 @@ func lines(t *testing.T) []string {
 			}
 		}
 		all = appendForms(t, all, r, at, objects)
-		for _, known := range []event.Known{{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "12"}, {}} {
-			if all, err = r.AppendGone(line.AppendSeq(all, 1), at, known, event.Line{}, nil); err != nil {
+		for _, known := range []object.Known{{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "12"}, {}} {
+			if all, err = r.AppendGone(line.AppendSeq(all, 1), at, known, object.Line{}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,7 +124,7 @@ func lines(t *testing.T) []string {
 		all = r.AppendSynced(line.AppendSeq(all, 1), at, "40", line.Count{Added: 1, Modified: 2, Deleted: 3})
 	}
 	unusable := func(raw string) {
-		r, err := event.NewRenderer(event.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{})
+		r, err := object.NewRenderer(object.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, object.Shape{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func lines(t *testing.T) []string {
 			t.Fatal(err)
 		}
 		for _, typ := range []line.Type{line.Added, line.Modified, line.Deleted} {
-			l := event.Line{Type: typ, Origin: line.FromWatch, Received: at, Payload: event.NoObject, MaxBytes: 1}
+			l := object.Line{Type: typ, Origin: line.FromWatch, Received: at, Payload: object.NoObject, MaxBytes: 1}
 			if all, err = r.AppendLine(line.AppendSeq(all, 1), l, &o); err != nil {
 				t.Fatal(err)
 			}
@@ -145,13 +145,13 @@ func lines(t *testing.T) []string {
 	for i := range 20 {
 		pods = append(pods, string(eventtest.Pod(2000+i*300, i)))
 	}
-	add(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{Drop: []string{"metadata.managedFields"}}, pods...)
-	add(event.Source{Stream: `deployments.apps?labelSelector=a"b`, Cluster: "prod-eu1", ClusterUID: "16b2cc15-62ff-42a7-a3f9-69ac56d63392", Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment"}, event.Shape{Secret: true}, pods...)
-	add(event.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{},
+	add(object.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, object.Shape{Drop: []string{"metadata.managedFields"}}, pods...)
+	add(object.Source{Stream: `deployments.apps?labelSelector=a"b`, Cluster: "prod-eu1", ClusterUID: "16b2cc15-62ff-42a7-a3f9-69ac56d63392", Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment"}, object.Shape{Secret: true}, pods...)
+	add(object.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, object.Shape{},
 		`{"metadata":{"name":"e"}}`,
 		`{"metadata":{"name":"e","namespace":"shop"},"reason":"BackOff","message":"m","type":"Warning","count":3,"firstTimestamp":"2026-11-20T16:10:22Z","lastTimestamp":"2026-11-20T16:10:23Z","source":{"component":"kubelet"},"involvedObject":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u"}}`,
 		`{"metadata":{"name":"e"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingComponent":"c","series":{"count":4,"lastObservedTime":"2026-11-20T16:10:29.000000Z"}}`)
-	add(event.Source{Stream: "events.events.k8s.io", Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{},
+	add(object.Source{Stream: "events.events.k8s.io", Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event"}, object.Shape{},
 		`{"metadata":{"name":"e"},"reason":"R","note":"n","type":"Normal","regarding":{"kind":"Node","name":"n"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingController":"c","deprecatedCount":2}`)
 	var removed line.Fields
 	if err := removed.Parse([]byte(modifiedLine)); err != nil {
@@ -167,14 +167,14 @@ func lines(t *testing.T) []string {
 
 // appendForms writes each object in every form that a config can ask for: with what changed since the one before, with
 // a part of it, and bounded.
-func appendForms(t *testing.T, all []byte, r *event.Renderer, at time.Time, objects []string) []byte {
+func appendForms(t *testing.T, all []byte, r *object.Renderer, at time.Time, objects []string) []byte {
 	t.Helper()
 	var (
-		o    event.Object
+		o    object.Object
 		last []byte
 	)
-	for i, object := range objects {
-		if err := r.Scan([]byte(object), &o); err != nil {
+	for i, raw := range objects {
+		if err := r.Scan([]byte(raw), &o); err != nil {
 			t.Fatal(err)
 		}
 		next := o.AppendShaped(nil)
@@ -186,9 +186,9 @@ func appendForms(t *testing.T, all []byte, r *event.Renderer, at time.Time, obje
 			}
 		}
 		last = next
-		for _, payload := range []event.Payload{event.WholeObject, event.MetadataOnly, event.NoObject} {
+		for _, payload := range []object.Payload{object.WholeObject, object.MetadataOnly, object.NoObject} {
 			for _, limit := range []int{0, 1500, 1} {
-				l := event.Line{Type: line.Modified, Origin: line.FromWatch, Received: at, Payload: payload, Changes: list, MaxBytes: limit}
+				l := object.Line{Type: line.Modified, Origin: line.FromWatch, Received: at, Payload: payload, Changes: list, MaxBytes: limit}
 				var err error
 				if all, err = r.AppendLine(line.AppendSeq(all, uint64(i+1)), l, &o); err != nil {
 					t.Fatal(err)

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
-var podSource = event.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
+var podSource = object.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
 
-var podShape = event.Shape{Drop: []string{"metadata.managedFields"}}
+var podShape = object.Shape{Drop: []string{"metadata.managedFields"}}
 
 // loop reads the same stream over and over, in pieces as a connection gives them.
 type loop struct {
@@ -30,9 +30,9 @@ func (l *loop) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func mustRenderer(tb testing.TB, src event.Source, shape event.Shape) *event.Renderer {
+func mustRenderer(tb testing.TB, src object.Source, shape object.Shape) *object.Renderer {
 	tb.Helper()
-	r, err := event.NewRenderer(src, shape)
+	r, err := object.NewRenderer(src, shape)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func BenchmarkCopy(b *testing.B) {
 
 func BenchmarkFrame(b *testing.B) {
 	eventtest.EachSize(b, func(b *testing.B, size int) {
-		f := newFrameReader(&loop{b: eventtest.WatchStream(64, size)}, event.MaxObject)
+		f := newFrameReader(&loop{b: eventtest.WatchStream(64, size)}, object.MaxObject)
 		for b.Loop() {
 			if _, err := f.Next(); err != nil {
 				b.Fatal(err)
@@ -90,11 +90,11 @@ func BenchmarkPath(b *testing.B) {
 }
 
 // newPath returns a function that makes one line of the stream's next event.
-func newPath(tb testing.TB, stream []byte, src event.Source, shape event.Shape) func() error {
-	f := newFrameReader(&loop{b: stream}, event.MaxObject)
+func newPath(tb testing.TB, stream []byte, src object.Source, shape object.Shape) func() error {
+	f := newFrameReader(&loop{b: stream}, object.MaxObject)
 	r := mustRenderer(tb, src, shape)
 	var (
-		o   event.Object
+		o   object.Object
 		out []byte
 		seq uint64
 		now = time.Now()
@@ -104,15 +104,15 @@ func newPath(tb testing.TB, stream []byte, src event.Source, shape event.Shape) 
 		if err != nil {
 			return err
 		}
-		t, object, err := splitWatch(frame)
+		t, raw, err := splitWatch(frame)
 		if err != nil {
 			return err
 		}
-		if err := r.Scan(object, &o); err != nil {
+		if err := r.Scan(raw, &o); err != nil {
 			return err
 		}
 		seq++
-		out, err = r.AppendLine(line.AppendSeq(out[:0], seq), event.Line{Type: t, Origin: line.FromWatch, Received: now}, &o)
+		out, err = r.AppendLine(line.AppendSeq(out[:0], seq), object.Line{Type: t, Origin: line.FromWatch, Received: now}, &o)
 		return err
 	}
 }
@@ -128,14 +128,14 @@ func TestAllocations(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		stream []byte
-		src    event.Source
-		shape  event.Shape
+		src    object.Source
+		shape  object.Shape
 	}{
 		"pods":    {eventtest.WatchStream(16, 6000), podSource, podShape},
-		"secrets": {streamOf(eventtest.Secret), event.Source{Stream: "secrets", Version: "v1", Resource: "secrets"}, event.Shape{Secret: true, Drop: podShape.Drop}},
-		"events":  {streamOf(eventtest.Event), event.Source{Stream: "events", Version: "v1", Resource: "events"}, podShape},
+		"secrets": {streamOf(eventtest.Secret), object.Source{Stream: "secrets", Version: "v1", Resource: "secrets"}, object.Shape{Secret: true, Drop: podShape.Drop}},
+		"events":  {streamOf(eventtest.Event), object.Source{Stream: "events", Version: "v1", Resource: "events"}, podShape},
 		"config maps": {streamOf(func(i int) []byte { return eventtest.ConfigMap(3000, i) }),
-			event.Source{Stream: "configmaps", Version: "v1", Resource: "configmaps"}, event.Shape{Redact: []string{`data["settings.yaml"]`}}},
+			object.Source{Stream: "configmaps", Version: "v1", Resource: "configmaps"}, object.Shape{Redact: []string{`data["settings.yaml"]`}}},
 	} {
 		step := newPath(t, c.stream, c.src, c.shape)
 		run := func() {

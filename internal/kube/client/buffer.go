@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -136,9 +136,9 @@ func (f *buffer) value() ([]byte, error) {
 const skimLimits = 16
 
 // skim passes the value at the window's start, which is too large to hold, and appends what s leaves of it to dst:
-// a short form that names its object and that event.Renderer's Scan refuses. refused is the error where the value
+// a short form that names its object and that object.Renderer's Scan refuses. refused is the error where the value
 // cannot be named or has no end.
-func (f *buffer) skim(dst []byte, s *event.Skimmer, refused error) ([]byte, error) {
+func (f *buffer) skim(dst []byte, s *object.Skimmer, refused error) ([]byte, error) {
 	for size := 0; ; {
 		n, ended := s.Take(f.bytes())
 		f.discard(n)
@@ -161,7 +161,7 @@ func (f *buffer) skim(dst []byte, s *event.Skimmer, refused error) ([]byte, erro
 }
 
 func tooLarge(size, limit int) error {
-	return fmt.Errorf("%w: over %d bytes, limit %d", event.ErrTooLarge, size, limit)
+	return fmt.Errorf("%w: over %d bytes, limit %d", object.ErrTooLarge, size, limit)
 }
 
 // syntax is the error for what is not there. What is there instead is quoted only at the beginning of a response: there it
@@ -171,7 +171,7 @@ func (f *buffer) syntax(msg string) error {
 	if f.offset() == 0 {
 		msg += fmt.Sprintf(", got %q", f.bytes()[:min(len(f.bytes()), shown)])
 	}
-	return &event.SyntaxError{Offset: f.offset(), Msg: msg}
+	return &object.SyntaxError{Offset: f.offset(), Msg: msg}
 }
 
 // unexpected is err in the middle of a value.

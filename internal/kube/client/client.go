@@ -18,7 +18,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 const (
@@ -42,7 +42,7 @@ type Client struct {
 	// client-go would not limit watches, and would take the wait for a list's turn for the server's.
 	lists, watches *rate.Limiter
 
-	// MaxObject bounds one object, in bytes. It is event.MaxObject, but in tests.
+	// MaxObject bounds one object, in bytes. It is object.MaxObject, but in tests.
 	MaxObject int
 }
 
@@ -84,7 +84,7 @@ func New(config *rest.Config) (*Client, error) {
 		lists:   rate.NewLimiter(requestRate, requestBurst),
 		watches: rate.NewLimiter(requestRate, requestBurst),
 
-		MaxObject: event.MaxObject,
+		MaxObject: object.MaxObject,
 	}
 	var err error
 	if c.http, err = rest.HTTPClientFor(config); err != nil {

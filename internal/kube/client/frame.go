@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -36,8 +36,8 @@ func newFrameReader(r io.Reader, maxBytes int) *frameReader {
 }
 
 // Next returns the next value, an object or an array, without white space around it. It is valid until the next call of
-// Next. The error is io.EOF at an end between values, io.ErrUnexpectedEOF within one, wraps event.ErrTooLarge, is a
-// *event.SyntaxError, or is the reader's own.
+// Next. The error is io.EOF at an end between values, io.ErrUnexpectedEOF within one, wraps object.ErrTooLarge, is a
+// *object.SyntaxError, or is the reader's own.
 //
 // Of a watch event that is too large, but whose object can be named, it returns a short form, which Scan refuses and
 // Identify names.
@@ -65,9 +65,9 @@ func (f *frameReader) Next() ([]byte, error) {
 			f.used, f.found, f.searched, f.bal = n, 0, 0, rawjson.Balance{}
 			return f.buf.bytes()[:n], nil
 		}
-		if errors.Is(err, event.ErrTooLarge) {
+		if errors.Is(err, object.ErrTooLarge) {
 			f.found, f.searched, f.bal = 0, 0, rawjson.Balance{}
-			if f.remnant, err = f.buf.skim(f.remnant[:0], event.NewEventSkimmer(), err); err == nil {
+			if f.remnant, err = f.buf.skim(f.remnant[:0], object.NewEventSkimmer(), err); err == nil {
 				return f.remnant, nil
 			}
 		}

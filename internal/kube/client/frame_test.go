@@ -10,8 +10,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
@@ -63,7 +63,7 @@ func TestFrames(t *testing.T) {
 	} {
 		for how, wrap := range readers {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				got, err := readAll(newFrameReader(wrap(strings.NewReader(c.in)), event.MaxObject).Next)
+				got, err := readAll(newFrameReader(wrap(strings.NewReader(c.in)), object.MaxObject).Next)
 				if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) || err != c.err {
 					t.Errorf("got %q, %v\nwant %q, %v", got, err, c.want, c.err)
 				}
@@ -78,8 +78,8 @@ func TestFrameGarbage(t *testing.T) {
 		{"<html>", `read frame: expected a JSON object, got "<html>" at byte 0`},
 		{"{\"password\":1}\nhunter2", `read frame: expected a JSON object at byte 15`},
 	} {
-		_, err := readAll(newFrameReader(strings.NewReader(c.in), event.MaxObject).Next)
-		var syntax *event.SyntaxError
+		_, err := readAll(newFrameReader(strings.NewReader(c.in), object.MaxObject).Next)
+		var syntax *object.SyntaxError
 		if !errors.As(err, &syntax) || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %s", c.in, err, c.want)
 		}
@@ -91,13 +91,13 @@ func TestFrameLimit(t *testing.T) {
 	for how, wrap := range readers {
 		for _, end := range []string{"\n", ""} {
 			got, err := readAll(newFrameReader(wrap(strings.NewReader(small+end+small+end+large+end)), 100).Next)
-			if len(got) != 2 || !errors.Is(err, event.ErrTooLarge) || !strings.Contains(err.Error(), "limit 100") {
+			if len(got) != 2 || !errors.Is(err, object.ErrTooLarge) || !strings.Contains(err.Error(), "limit 100") {
 				t.Errorf("%s: got %d frames, %v", how, len(got), err)
 			}
 		}
 		// What is not yet complete is refused as soon as it is too large.
 		endless := io.MultiReader(strings.NewReader(`{"a":"`), &loop{b: []byte("x")})
-		if _, err := readAll(newFrameReader(wrap(endless), 5000).Next); !errors.Is(err, event.ErrTooLarge) {
+		if _, err := readAll(newFrameReader(wrap(endless), 5000).Next); !errors.Is(err, object.ErrTooLarge) {
 			t.Errorf("%s: endless value: %v", how, err)
 		}
 	}
@@ -105,14 +105,14 @@ func TestFrameLimit(t *testing.T) {
 
 func TestFrameReaderError(t *testing.T) {
 	broken := errors.New("connection reset")
-	got, err := readAll(newFrameReader(io.MultiReader(strings.NewReader("{\"a\":1}\n{\"b\""), iotest.ErrReader(broken)), event.MaxObject).Next)
+	got, err := readAll(newFrameReader(io.MultiReader(strings.NewReader("{\"a\":1}\n{\"b\""), iotest.ErrReader(broken)), object.MaxObject).Next)
 	if len(got) != 1 || !errors.Is(err, broken) {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err = readAll(newFrameReader(iotest.ErrReader(broken), event.MaxObject).Next); !errors.Is(err, broken) {
+	if _, err = readAll(newFrameReader(iotest.ErrReader(broken), object.MaxObject).Next); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if _, err = readAll(newFrameReader(readerFunc(func([]byte) (int, error) { return 0, nil }), event.MaxObject).Next); !errors.Is(err, io.ErrNoProgress) {
+	if _, err = readAll(newFrameReader(readerFunc(func([]byte) (int, error) { return 0, nil }), object.MaxObject).Next); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("reader that gives nothing: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestFrameDoesNotWait(t *testing.T) {
 	for _, ends := range [][]string{{"\n", "\n", "\n", "\n"}, {"", "", "", ""}, {"\n", "\n", "", ""}} {
 		r, w := io.Pipe()
-		f := newFrameReader(r, event.MaxObject)
+		f := newFrameReader(r, object.MaxObject)
 		for i, end := range ends {
 			want := fmt.Sprintf(`{"n":%d,"o":{}}`, i)
 			go io.WriteString(w, want+end)
@@ -156,7 +156,7 @@ func TestFrameBuffered(t *testing.T) {
 		{"indented", "{\n}\n{\n}\n{\n", []bool{true, false}},
 		{"garbage", "{}\nx", []bool{false}},
 	} {
-		f := newFrameReader(strings.NewReader(c.in), event.MaxObject)
+		f := newFrameReader(strings.NewReader(c.in), object.MaxObject)
 		for i, want := range c.want {
 			if _, err := f.Next(); err != nil {
 				t.Fatal(err)
@@ -203,7 +203,7 @@ func TestFrameStream(t *testing.T) {
 // A buffer that one huge value has grown is not kept by a stream that is idle.
 func TestFrameBufferShrinks(t *testing.T) {
 	huge := `{"a":"` + strings.Repeat("x", 3*keptBuffer) + "\"}\n"
-	f := newFrameReader(io.MultiReader(strings.NewReader(huge), iotest.OneByteReader(strings.NewReader("{}\n{}\n"))), event.MaxObject)
+	f := newFrameReader(io.MultiReader(strings.NewReader(huge), iotest.OneByteReader(strings.NewReader("{}\n{}\n"))), object.MaxObject)
 	for range 3 {
 		if _, err := f.Next(); err != nil {
 			t.Fatal(err)
@@ -256,7 +256,7 @@ func FuzzFrameReader(f *testing.F) {
 				layout = 3
 			}
 		}
-		got, err := readAll(newFrameReader(chunks(), event.MaxObject).Next)
+		got, err := readAll(newFrameReader(chunks(), object.MaxObject).Next)
 		for i, g := range got {
 			if i < len(want) && g == want[i] {
 				continue

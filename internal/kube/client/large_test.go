@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 const named = `"metadata":{"namespace":"ns","name":"n","uid":"u","resourceVersion":"5"}`
@@ -45,18 +45,18 @@ func TestFrameTooLarge(t *testing.T) {
 						if err != nil {
 							t.Fatalf("%s: frame %d of %d bytes: %v", how, i, size, err)
 						}
-						typ, object, err := splitWatch(got)
+						typ, raw, err := splitWatch(got)
 						if err != nil || typ != line.Modified {
 							t.Fatalf("%s: %q: %s, %v", how, got, typ, err)
 						}
-						var o event.Object
-						if err := r.Scan(object, &o); err == nil {
-							t.Errorf("%s was taken", object)
-						} else if err := r.Identify(object, &o, err); err != nil {
-							t.Errorf("%s: %v", object, err)
+						var o object.Object
+						if err := r.Scan(raw, &o); err == nil {
+							t.Errorf("%s was taken", raw)
+						} else if err := r.Identify(raw, &o, err); err != nil {
+							t.Errorf("%s: %v", raw, err)
 						}
-						if o.Unusable == nil || o.Unusable.Reason != event.ObjectTooLarge || string(o.Namespace) != "ns" || string(o.Name) != "n" || string(o.UID) != "u" || string(o.ResourceVersion) != "5" {
-							t.Errorf("%s: %+v", object, o)
+						if o.Unusable == nil || o.Unusable.Reason != object.ObjectTooLarge || string(o.Namespace) != "ns" || string(o.Name) != "n" || string(o.UID) != "u" || string(o.ResourceVersion) != "5" {
+							t.Errorf("%s: %+v", raw, o)
 						}
 					}
 					if _, err := f.Next(); err != io.EOF {
@@ -75,7 +75,7 @@ func TestFrameTooLarge(t *testing.T) {
 		} {
 			f := newFrameReader(wrap(strings.NewReader(frame+"\n"+small)), limit)
 			for range 2 {
-				if _, err := f.Next(); !errors.Is(err, event.ErrTooLarge) {
+				if _, err := f.Next(); !errors.Is(err, object.ErrTooLarge) {
 					t.Errorf("%s: %v", how, err)
 				}
 			}
@@ -119,7 +119,7 @@ func TestListTooLarge(t *testing.T) {
 func TestFrameNewlineInString(t *testing.T) {
 	bad := "{\"type\":\"ADDED\",\"object\":{\"a\":\"x}}\ny\"}}"
 	for how, wrap := range readers {
-		got, err := readAll(newFrameReader(wrap(strings.NewReader("{\"a\":1}\n{\"a\":2}\n"+bad+"\n{\"a\":3}\n")), event.MaxObject).Next)
+		got, err := readAll(newFrameReader(wrap(strings.NewReader("{\"a\":1}\n{\"a\":2}\n"+bad+"\n{\"a\":3}\n")), object.MaxObject).Next)
 		if err != io.EOF || len(got) != 4 || got[2] != bad {
 			t.Errorf("%s: %q, %v", how, got, err)
 		}

@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 	pageWait      = 5 * time.Minute
 	wholeListWait = 30 * time.Minute
 
-	// maxVersion bounds a list's resourceVersion, as package event does an object's.
+	// maxVersion bounds a list's resourceVersion, as package object does an object's.
 	maxVersion = 4 << 10
 )
 
@@ -141,8 +141,8 @@ func (l *ListReader) Meta() ListMeta { return l.meta }
 func (l *ListReader) Kind() string { return l.kind }
 
 // Next returns the next item, an object, valid until the next call. The error is io.EOF only after the list's closing
-// brace: a list that is cut gives io.ErrUnexpectedEOF. It wraps event.ErrTooLarge or ErrNoAnswer, is an
-// *event.SyntaxError, the API error of a Status that the server sent in the place of a list, or the connection's own.
+// brace: a list that is cut gives io.ErrUnexpectedEOF. It wraps object.ErrTooLarge or ErrNoAnswer, is an
+// *object.SyntaxError, the API error of a Status that the server sent in the place of a list, or the connection's own.
 //
 // An item that is too large, but can be named, comes in a short form, which Scan refuses and Identify names.
 func (l *ListReader) Next() ([]byte, error) {
@@ -226,8 +226,8 @@ func (l *ListReader) item() ([]byte, error) {
 		return nil, l.buf.syntax("expected an item")
 	}
 	item, err := l.buf.value()
-	if errors.Is(err, event.ErrTooLarge) {
-		if l.remnant, err = l.buf.skim(l.remnant[:0], event.NewObjectSkimmer(), err); err == nil {
+	if errors.Is(err, object.ErrTooLarge) {
+		if l.remnant, err = l.buf.skim(l.remnant[:0], object.NewObjectSkimmer(), err); err == nil {
 			item = l.remnant
 		}
 	}
@@ -324,7 +324,7 @@ func (l *ListReader) value() ([]byte, error) {
 	offset := l.buf.offset()
 	value, err := l.buf.value()
 	if err == nil && !json.Valid(value) {
-		err = &event.SyntaxError{Offset: offset, Msg: "malformed value"}
+		err = &object.SyntaxError{Offset: offset, Msg: "malformed value"}
 	}
 	return value, err
 }

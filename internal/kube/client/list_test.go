@@ -11,7 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
@@ -39,7 +39,7 @@ func TestList(t *testing.T) {
 	} {
 		for how, wrap := range readers {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				l := newListReader(wrap(strings.NewReader(c.in)), event.MaxObject)
+				l := newListReader(wrap(strings.NewReader(c.in)), object.MaxObject)
 				got, err := readAll(l.Next)
 				if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) || err != c.err {
 					t.Errorf("got %q, %v\nwant %q, %v", got, err, c.want, c.err)
@@ -57,7 +57,7 @@ func TestListMetaSeen(t *testing.T) {
 		`{"metadata":{},"items":[{}]}`: true,
 		`{"items":[{}],"metadata":{}}`: false,
 	} {
-		l := newListReader(strings.NewReader(in), event.MaxObject)
+		l := newListReader(strings.NewReader(in), object.MaxObject)
 		if _, err := l.Next(); err != nil || l.metaSeen != want {
 			t.Errorf("%s: metadata seen %v at the first item, %v", in, l.metaSeen, err)
 		}
@@ -75,12 +75,12 @@ func TestListFaults(t *testing.T) {
 		`{"kind":"Table","metadata":{"resourceVersion":"1"},"rows":[],"items":null}`,
 	} {
 		for how, wrap := range readers {
-			if _, err := readAll(newListReader(wrap(strings.NewReader(in)), event.MaxObject).Next); err == io.EOF || err == io.ErrUnexpectedEOF {
+			if _, err := readAll(newListReader(wrap(strings.NewReader(in)), object.MaxObject).Next); err == io.EOF || err == io.ErrUnexpectedEOF {
 				t.Errorf("%s/%s: got %v", in, how, err)
 			}
 		}
 	}
-	_, err := readAll(newListReader(strings.NewReader("404 page not found\n"), event.MaxObject).Next)
+	_, err := readAll(newListReader(strings.NewReader("404 page not found\n"), object.MaxObject).Next)
 	if want := `read list: expected a JSON object, got "404 page not found\n" at byte 0`; err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -91,7 +91,7 @@ func TestListStatus(t *testing.T) {
 		`{"kind":"Status","apiVersion":"v1","metadata":{"continue":"x"},"status":"Failure","message":"too \"old\"","reason":"Expired","code":410}`,
 		`{"code":410,"reason":"Expired","message":"too \"old\"","metadata":{"continue":"x"},"kind":"Status"}`,
 	} {
-		l := newListReader(strings.NewReader(in), event.MaxObject)
+		l := newListReader(strings.NewReader(in), object.MaxObject)
 		_, err := l.Next()
 		if !apierrors.IsResourceExpired(err) || l.Meta().Continue != "x" {
 			t.Errorf("got %v, %+v", err, l.Meta())
@@ -109,7 +109,7 @@ func TestListStatus(t *testing.T) {
 func TestListLimit(t *testing.T) {
 	in := `{"items":[{"a":"` + strings.Repeat("x", 91) + `"},{"a":"` + strings.Repeat("x", 93) + `"}]}`
 	got, err := readAll(newListReader(strings.NewReader(in), 100).Next)
-	if len(got) != 1 || !errors.Is(err, event.ErrTooLarge) {
+	if len(got) != 1 || !errors.Is(err, object.ErrTooLarge) {
 		t.Errorf("got %d items, %v", len(got), err)
 	}
 }
@@ -145,9 +145,9 @@ func FuzzListReader(f *testing.F) {
 	f.Add([]byte("{ \"items\" : null , \"metadata\" : null }"))
 	f.Add([]byte(`{"kind":"Status","message":"no"}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		whole := newListReader(bytes.NewReader(in), event.MaxObject)
+		whole := newListReader(bytes.NewReader(in), object.MaxObject)
 		got, err := readAll(whole.Next)
-		pieces := newListReader(readers["bytes"](bytes.NewReader(in)), event.MaxObject)
+		pieces := newListReader(readers["bytes"](bytes.NewReader(in)), object.MaxObject)
 		again, errAgain := readAll(pieces.Next)
 		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", again) || (err == io.EOF) != (errAgain == io.EOF) || whole.Meta() != pieces.Meta() {
 			t.Fatalf("whole: %q, %v, by bytes: %q, %v", got, err, again, errAgain)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -48,7 +48,7 @@ func splitWatch(frame []byte) (line.Type, []byte, error) {
 func splitAny(frame []byte) (line.Type, []byte, error) {
 	c := rawjson.NewCursor(rawjson.TrimSpace(frame))
 	fault := func(want string) error {
-		return fmt.Errorf("split watch event: %w", &event.SyntaxError{Offset: int64(c.Offset()), Msg: "expected " + want})
+		return fmt.Errorf("split watch event: %w", &object.SyntaxError{Offset: int64(c.Offset()), Msg: "expected " + want})
 	}
 	if !c.Take('{') {
 		return "", nil, fault("an object")

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"testing"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
@@ -49,21 +49,21 @@ func TestSplitWatch(t *testing.T) {
 
 // splitWatch leaves the end of an object to Scan.
 func TestSplitWatchAndScan(t *testing.T) {
-	r := mustRenderer(t, podSource, event.Shape{})
-	const object = `{"metadata":{"name":"a"},"x":{}}`
+	r := mustRenderer(t, podSource, object.Shape{})
+	const raw = `{"metadata":{"name":"a"},"x":{}}`
 	for _, in := range []string{
-		`{"type":"ADDED","object":` + object + `}`,
-		`{"type":"ADDED","object":` + object + `,"x":{"y":{}}}`,
-		`{"type":"ADDED","object":` + object + `,"x":[1,"}"],"y":{}}`,
-		"{\"type\":\"ADDED\",\"object\":" + object + ", \"x\" : {} ,\n \"y\": {}}",
-		`{"x":{},"type":"ADDED","object":` + object + `,"x":1}`,
+		`{"type":"ADDED","object":` + raw + `}`,
+		`{"type":"ADDED","object":` + raw + `,"x":{"y":{}}}`,
+		`{"type":"ADDED","object":` + raw + `,"x":[1,"}"],"y":{}}`,
+		"{\"type\":\"ADDED\",\"object\":" + raw + ", \"x\" : {} ,\n \"y\": {}}",
+		`{"x":{},"type":"ADDED","object":` + raw + `,"x":1}`,
 	} {
-		_, raw, err := splitWatch([]byte(in))
+		_, got, err := splitWatch([]byte(in))
 		if err != nil {
 			t.Fatalf("%s: %v", in, err)
 		}
-		var o event.Object
-		if err := r.Scan(raw, &o); err != nil || string(o.Raw) != object || string(o.Name) != "a" {
+		var o object.Object
+		if err := r.Scan(got, &o); err != nil || string(o.Raw) != raw || string(o.Name) != "a" {
 			t.Errorf("%s: got %s, %v", in, o.Raw, err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestSplitWatchAndScan(t *testing.T) {
 		`{"type":"ADDED","object":{"metadata":{}},"typ\u0065":"DELETED","x":{}}`,
 		`{"type":"ADDED","object":{"metadata":{}}{}}`,
 	} {
-		var o event.Object
+		var o object.Object
 		_, raw, err := splitWatch([]byte(in))
 		if err == nil {
 			err = r.Scan(raw, &o)
@@ -90,8 +90,8 @@ func FuzzSplitWatch(f *testing.F) {
 	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{}},"x":{}}`))
 	f.Add([]byte(`{"object" : {"metadata":{}}, "type":"DELETED"}`))
 	f.Add(bytes.TrimSpace(eventtest.WatchStream(1, 2000)))
-	r := mustRenderer(f, podSource, event.Shape{})
-	var o event.Object
+	r := mustRenderer(f, podSource, object.Shape{})
+	var o object.Object
 	f.Fuzz(func(t *testing.T, in []byte) {
 		typ, raw, err := splitWatch(in)
 		if err == nil && typ != line.Error {

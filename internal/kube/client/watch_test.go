@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 // serveWatch answers every watch with what write writes, over loopback HTTP, and
@@ -85,11 +85,11 @@ func readWatch(t *testing.T, client *Client) (all []string, waits int, err error
 	}
 }
 
-func object(i, size int) string {
+func podJSON(i, size int) string {
 	return fmt.Sprintf(`{"metadata":{"name":"pod-%d","resourceVersion":"%d"},"pad":"%s"}`, i, i, strings.Repeat("x", size))
 }
 
-func frame(i, size int) string { return `{"type":"MODIFIED","object":` + object(i, size) + `}` }
+func frame(i, size int) string { return `{"type":"MODIFIED","object":` + podJSON(i, size) + `}` }
 
 func TestWatchFrames(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -108,7 +108,7 @@ func TestWatchFrames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var want []string
 			for i := range c.frames {
-				want = append(want, object(i, c.size))
+				want = append(want, podJSON(i, c.size))
 			}
 			client := serveWatch(t, func(w http.ResponseWriter, flush func()) {
 				for i := range c.frames {
@@ -160,7 +160,7 @@ func TestWatchEnds(t *testing.T) {
 		"dropped within a frame":  {frame(3, 10)[:30], true, io.ErrUnexpectedEOF},
 		"text":                    {"<html>upstream connect error</html>\n", false, nil},
 		"text after a connection": {"upstream connect error", true, nil},
-		"too large":               {`{"type":"ADDED","object":{"pad":"` + strings.Repeat("y", event.MaxObject) + `"}}` + "\n", false, event.ErrTooLarge},
+		"too large":               {`{"type":"ADDED","object":{"pad":"` + strings.Repeat("y", object.MaxObject) + `"}}` + "\n", false, object.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := serveWatch(t, func(w http.ResponseWriter, flush func()) {
@@ -177,7 +177,7 @@ func TestWatchEnds(t *testing.T) {
 			if c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got %v, want %v", err, c.is)
 			}
-			if c.is == nil && !errors.As(err, new(*event.SyntaxError)) {
+			if c.is == nil && !errors.As(err, new(*object.SyntaxError)) {
 				t.Errorf("got %v, want a syntax error", err)
 			}
 		})
@@ -261,9 +261,9 @@ func (r *waitsForCut) Read(p []byte) (int, error) {
 // silence all the same.
 func TestWatchCutByLastFrame(t *testing.T) {
 	ctx, cut := context.WithCancel(t.Context())
-	w := &WatchReader{frames: newFrameReader(&waitsForCut{cut: ctx.Done()}, event.MaxObject), body: http.NoBody, cut: cut}
+	w := &WatchReader{frames: newFrameReader(&waitsForCut{cut: ctx.Done()}, object.MaxObject), body: http.NoBody, cut: cut}
 	defer w.Close()
-	if got, err := w.Next(time.Millisecond); err != nil || string(got.Object) != object(1, 10) {
+	if got, err := w.Next(time.Millisecond); err != nil || string(got.Object) != podJSON(1, 10) {
 		t.Fatalf("got %q, %v", got, err)
 	}
 	if _, err := w.Next(time.Minute); !errors.Is(err, ErrSilent) {
@@ -335,7 +335,7 @@ func TestWatchMany(t *testing.T) {
 				t.Error(err)
 			}
 			for i, f := range got {
-				if want := object(mine+i, (mine/1_000_000*i)%700); f != want {
+				if want := podJSON(mine+i, (mine/1_000_000*i)%700); f != want {
 					t.Errorf("frame %d of watch %d: %.120s", i, mine, f)
 					return
 				}

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/status"
@@ -171,17 +171,17 @@ func TestExchangedJournals(t *testing.T) {
 // the config does not name.
 func writeJournal(t *testing.T, path, cluster string, lines int) {
 	t.Helper()
-	render, err := event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod", ClusterUID: cluster}, event.Shape{})
+	render, err := object.NewRenderer(object.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod", ClusterUID: cluster}, object.Shape{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var object event.Object
+	var raw object.Object
 	b := render.AppendSynced(line.AppendSeq(nil, 1), time.Now(), "1", line.Count{})
 	for n := 1; n < lines; n++ {
-		if err := render.Scan(fmt.Appendf(nil, `{"metadata":{"namespace":"n","name":"p-%d","uid":"u-%d","resourceVersion":"%d"}}`, n, n, n+1), &object); err != nil {
+		if err := render.Scan(fmt.Appendf(nil, `{"metadata":{"namespace":"n","name":"p-%d","uid":"u-%d","resourceVersion":"%d"}}`, n, n, n+1), &raw); err != nil {
 			t.Fatal(err)
 		}
-		if b, err = render.AppendLine(line.AppendSeq(b, uint64(n+1)), event.Line{Type: line.Added, Origin: line.FromWatch, Received: time.Now()}, &object); err != nil {
+		if b, err = render.AppendLine(line.AppendSeq(b, uint64(n+1)), object.Line{Type: line.Added, Origin: line.FromWatch, Received: time.Now()}, &raw); err != nil {
 			t.Fatal(err)
 		}
 	}

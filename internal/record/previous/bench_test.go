@@ -9,13 +9,13 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
-func newRenderer(tb testing.TB) *event.Renderer {
+func newRenderer(tb testing.TB) *object.Renderer {
 	tb.Helper()
-	r, err := event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, podShape)
+	r, err := object.NewRenderer(object.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, podShape)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func BenchmarkStore(b *testing.B) {
 			benchmarkStore(b, podShape, pod, `"resourceVersion":"100001"`, `"resourceVersion":"200001"`)
 		})
 	}
-	hiding := event.Shape{Secret: true, Drop: podShape.Drop}
+	hiding := object.Shape{Secret: true, Drop: podShape.Drop}
 	b.Run("secret, other version", func(b *testing.B) {
 		benchmarkStore(b, hiding, eventtest.Secret, `"resourceVersion":"200001"`, `"resourceVersion":"300001"`)
 	})
@@ -47,7 +47,7 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-func benchmarkStore(b *testing.B, shape event.Shape, object func(i int) []byte, old, replaced string) {
+func benchmarkStore(b *testing.B, shape object.Shape, version func(i int) []byte, old, replaced string) {
 	s, err := New(Config{Stream: "pods", Changes: true, Shape: shape}, nothing{}, func() uint64 { return 0 }, zap.NewNop())
 	if err != nil {
 		b.Fatal(err)
@@ -58,8 +58,8 @@ func benchmarkStore(b *testing.B, shape event.Shape, object func(i int) []byte, 
 	var (
 		r    = mustRenderer(b, podSource, shape)
 		c    checkpoint.Changes
-		o    event.Object
-		one  = object(1)
+		o    object.Object
+		one  = version(1)
 		next = bytes.ReplaceAll(one, []byte(old), []byte(replaced))
 		n    uint64
 	)
@@ -82,7 +82,7 @@ func benchmarkStore(b *testing.B, shape event.Shape, object func(i int) []byte, 
 		n++
 	}
 	for i := range 2 * baseObjects {
-		step(object(i))
+		step(version(i))
 	}
 	step(one)
 	b.ReportAllocs()
@@ -103,7 +103,7 @@ func BenchmarkPack(b *testing.B) {
 	for _, size := range []int{2000, 6000, 60000} {
 		var (
 			r      = newRenderer(b)
-			o      event.Object
+			o      object.Object
 			shaped = func(i int) []byte {
 				if err := r.Scan(eventtest.Pod(size, i), &o); err != nil {
 					b.Fatal(err)

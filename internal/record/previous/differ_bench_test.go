@@ -7,39 +7,39 @@ import (
 	"time"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
 // BenchmarkOption is what a line costs, from the object's bytes on, with one
 // option each: beside "plain" stands what the others add.
 func BenchmarkOption(b *testing.B) {
-	type step = func(next []byte, o *event.Object, l *event.Line) error
-	nothing := func([]byte, []byte) step { return func([]byte, *event.Object, *event.Line) error { return nil } }
+	type step = func(next []byte, o *object.Object, l *object.Line) error
+	nothing := func([]byte, []byte) step { return func([]byte, *object.Object, *object.Line) error { return nil } }
 	for _, option := range []struct {
 		name string
-		line event.Line
+		line object.Line
 		make func(prev, next []byte) step // what is to be done for each event between Scan and AppendLine
 	}{
-		{"plain", event.Line{}, nothing},
-		{"metadata", event.Line{Payload: event.MetadataOnly}, nothing},
-		{"none", event.Line{Payload: event.NoObject}, nothing},
-		{"maxLineBytes, longer", event.Line{MaxBytes: 1 << 10}, nothing},
-		{"ignoreFields", event.Line{}, func([]byte, []byte) step {
+		{"plain", object.Line{}, nothing},
+		{"metadata", object.Line{Payload: object.MetadataOnly}, nothing},
+		{"none", object.Line{Payload: object.NoObject}, nothing},
+		{"maxLineBytes, longer", object.Line{MaxBytes: 1 << 10}, nothing},
+		{"ignoreFields", object.Line{}, func([]byte, []byte) step {
 			d := mustDigester(b, podShape, "status.conditions[*].lastHeartbeatTime", "metadata.annotations")
-			return func(next []byte, _ *event.Object, _ *event.Line) error {
+			return func(next []byte, _ *object.Object, _ *object.Line) error {
 				_, err := d.Digest(next)
 				return err
 			}
 		}},
-		{"changes", event.Line{}, func(prev, _ []byte) step {
+		{"changes", object.Line{}, func(prev, _ []byte) step {
 			var (
 				d     changes.Differ
 				now   []byte
 				found []byte
 			)
-			return func(_ []byte, o *event.Object, l *event.Line) (err error) {
+			return func(_ []byte, o *object.Object, l *object.Line) (err error) {
 				now = o.AppendShaped(now[:0])
 				found, err = d.Append(found[:0], prev, now)
 				l.Changes = found
@@ -51,7 +51,7 @@ func BenchmarkOption(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/pod=%dB", option.name, size), func(b *testing.B) {
 				r := mustRenderer(b, podSource, podShape)
 				pod := eventtest.Pod(size, 1)
-				var o event.Object
+				var o object.Object
 				if err := r.Scan(eventtest.Pod(size, 1), &o); err != nil {
 					b.Fatal(err)
 				}

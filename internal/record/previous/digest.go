@@ -8,7 +8,7 @@ import (
 	"hash"
 	"slices"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // Digest is 128 bits of SHA-256 of what a Digester looks at in one version of an object.
@@ -28,8 +28,8 @@ type Digest [16]byte
 // are they stored as they are, but sealed: the objects of a stream, and the versions of one of them, may be the same but
 // for what is ignored, and nobody is to see in the checkpoint which secrets are equal, or were before.
 type Digester struct {
-	r      *event.Renderer
-	o      event.Object
+	r      *object.Renderer
+	o      object.Object
 	h      hash.Hash
 	prefix []byte // what every digest begins with
 	sum    [sha256.Size]byte
@@ -44,15 +44,15 @@ var unsaid = []string{"kind", "apiVersion", "metadata.resourceVersion", "metadat
 
 // NewDigester returns a Digester for the objects of a stream with this shape. The paths to ignore are written like
 // those of a Shape.
-func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
+func NewDigester(shape object.Shape, ignore []string) (*Digester, error) {
 	for _, p := range ignore {
-		if err := event.ValidatePath(p); err != nil {
+		if err := object.ValidatePath(p); err != nil {
 			return nil, fmt.Errorf("ignore path %q: %w", p, err)
 		}
 	}
 	mark := shape.Fingerprint(ignore)
 	shape.Drop = slices.Concat(shape.Drop, ignore, unsaid)
-	r, err := event.NewRenderer(event.Source{Stream: "digest"}, shape)
+	r, err := object.NewRenderer(object.Source{Stream: "digest"}, shape)
 	if err != nil {
 		return nil, err
 	}

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
-func mustDigester(tb testing.TB, shape event.Shape, ignore ...string) *Digester {
+func mustDigester(tb testing.TB, shape object.Shape, ignore ...string) *Digester {
 	tb.Helper()
 	d, err := NewDigester(shape, ignore)
 	if err != nil {
@@ -30,28 +30,28 @@ func digest(tb testing.TB, d *Digester, raw string) Digest {
 }
 
 func TestDigest(t *testing.T) {
-	drop := event.Shape{Drop: []string{"metadata.managedFields", "spec.noise"}}
-	hide := event.Shape{Secret: true, Redact: []string{"spec.token"}}
+	drop := object.Shape{Drop: []string{"metadata.managedFields", "spec.noise"}}
+	hide := object.Shape{Secret: true, Redact: []string{"spec.token"}}
 	for name, c := range map[string]struct {
-		shape  event.Shape
+		shape  object.Shape
 		ignore []string
 		a, b   string
 		same   bool
 	}{
-		"same":              {event.Shape{}, nil, `{"metadata":{"name":"a"},"spec":1}`, `{"metadata":{"name":"a"},"spec":1}`, true},
-		"spec":              {event.Shape{}, []string{"status"}, `{"metadata":{},"spec":1,"status":2}`, `{"metadata":{},"spec":2,"status":2}`, false},
-		"ignored":           {event.Shape{}, []string{"status"}, `{"metadata":{},"spec":1,"status":2}`, `{"metadata":{},"spec":1,"status":{"x":3}}`, true},
-		"ignored, appears":  {event.Shape{}, []string{"status"}, `{"metadata":{},"spec":1}`, `{"metadata":{},"spec":1,"status":{"x":3}}`, true},
-		"ignored, escaped":  {event.Shape{}, []string{"status"}, `{"metadata":{},"status":1}`, `{"metadata":{},"st\u0061tus":2}`, true},
-		"ignored, repeated": {event.Shape{}, []string{"status"}, `{"metadata":{},"status":1}`, `{"status":3,"metadata":{},"status":2}`, true},
-		"ignored, nested":   {event.Shape{}, []string{`metadata.annotations["a.b/c"]`}, `{"metadata":{"annotations":{"a.b/c":"1","d":"e"}}}`, `{"metadata":{"annotations":{"a.b/c":"2","d":"e"}}}`, true},
-		"its neighbour":     {event.Shape{}, []string{`metadata.annotations["a.b/c"]`}, `{"metadata":{"annotations":{"a.b/c":"1","d":"e"}}}`, `{"metadata":{"annotations":{"a.b/c":"1","d":"f"}}}`, false},
-		"in each":           {event.Shape{}, []string{"status.conditions[*].lastHeartbeatTime"}, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":1},{"lastHeartbeatTime":1,"type":"b"}]}}`, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":2},{"type":"b"}]}}`, true},
-		"in each, other":    {event.Shape{}, []string{"status.conditions[*].lastHeartbeatTime"}, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":1}]}}`, `{"metadata":{},"status":{"conditions":[{"type":"b","lastHeartbeatTime":1}]}}`, false},
-		"unsaid":            {event.Shape{}, []string{"status"}, `{"metadata":{"resourceVersion":"1","generation":1,"managedFields":[1],"name":"a"}}`, `{"metadata":{"name":"a","resourceVersion":"2","generation":2}}`, true},
+		"same":              {object.Shape{}, nil, `{"metadata":{"name":"a"},"spec":1}`, `{"metadata":{"name":"a"},"spec":1}`, true},
+		"spec":              {object.Shape{}, []string{"status"}, `{"metadata":{},"spec":1,"status":2}`, `{"metadata":{},"spec":2,"status":2}`, false},
+		"ignored":           {object.Shape{}, []string{"status"}, `{"metadata":{},"spec":1,"status":2}`, `{"metadata":{},"spec":1,"status":{"x":3}}`, true},
+		"ignored, appears":  {object.Shape{}, []string{"status"}, `{"metadata":{},"spec":1}`, `{"metadata":{},"spec":1,"status":{"x":3}}`, true},
+		"ignored, escaped":  {object.Shape{}, []string{"status"}, `{"metadata":{},"status":1}`, `{"metadata":{},"st\u0061tus":2}`, true},
+		"ignored, repeated": {object.Shape{}, []string{"status"}, `{"metadata":{},"status":1}`, `{"status":3,"metadata":{},"status":2}`, true},
+		"ignored, nested":   {object.Shape{}, []string{`metadata.annotations["a.b/c"]`}, `{"metadata":{"annotations":{"a.b/c":"1","d":"e"}}}`, `{"metadata":{"annotations":{"a.b/c":"2","d":"e"}}}`, true},
+		"its neighbour":     {object.Shape{}, []string{`metadata.annotations["a.b/c"]`}, `{"metadata":{"annotations":{"a.b/c":"1","d":"e"}}}`, `{"metadata":{"annotations":{"a.b/c":"1","d":"f"}}}`, false},
+		"in each":           {object.Shape{}, []string{"status.conditions[*].lastHeartbeatTime"}, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":1},{"lastHeartbeatTime":1,"type":"b"}]}}`, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":2},{"type":"b"}]}}`, true},
+		"in each, other":    {object.Shape{}, []string{"status.conditions[*].lastHeartbeatTime"}, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":1}]}}`, `{"metadata":{},"status":{"conditions":[{"type":"b","lastHeartbeatTime":1}]}}`, false},
+		"unsaid":            {object.Shape{}, []string{"status"}, `{"metadata":{"resourceVersion":"1","generation":1,"managedFields":[1],"name":"a"}}`, `{"metadata":{"name":"a","resourceVersion":"2","generation":2}}`, true},
 		"dropped":           {drop, []string{"status"}, `{"metadata":{},"spec":{"noise":1}}`, `{"metadata":{},"spec":{"noise":2}}`, true},
-		"white space":       {event.Shape{}, []string{"status"}, `{"metadata":{},"spec":{"a":"b c"}}`, "{ \"metadata\":{},\n\"spec\" : {\"a\": \"b c\"} }", true},
-		"moved value":       {event.Shape{}, []string{"status"}, `{"metadata":{},"a":1,"b":null}`, `{"metadata":{},"a":null,"b":1}`, false},
+		"white space":       {object.Shape{}, []string{"status"}, `{"metadata":{},"spec":{"a":"b c"}}`, "{ \"metadata\":{},\n\"spec\" : {\"a\": \"b c\"} }", true},
+		"moved value":       {object.Shape{}, []string{"status"}, `{"metadata":{},"a":1,"b":null}`, `{"metadata":{},"a":null,"b":1}`, false},
 		"hidden":            {hide, []string{"status"}, `{"metadata":{},"data":{"p":"x"}}`, `{"metadata":{},"data":{"p":"y"}}`, false},
 		"hidden, same":      {hide, []string{"status"}, `{"metadata":{},"data":{"p":"x"},"status":1}`, `{"metadata":{},"data":{"p":"x"},"status":2}`, true},
 		"hidden, at path":   {hide, []string{"status"}, `{"metadata":{},"spec":{"token":"x"}}`, `{"metadata":{},"spec":{"token":"y"}}`, false},
@@ -78,15 +78,15 @@ func TestDigestDurable(t *testing.T) {
 	}{
 		"plain":        {mustDigester(t, podShape, "status", "a.b"), mustDigester(t, podShape, "a.b", "status"), true},
 		"other ignore": {mustDigester(t, podShape, "status"), mustDigester(t, podShape, "stat"), false},
-		"other drop":   {mustDigester(t, podShape, "status"), mustDigester(t, event.Shape{}, "status"), false},
-		"secret":       {mustDigester(t, event.Shape{Secret: true}, "status"), mustDigester(t, event.Shape{Secret: true}, "status"), false},
-		"redact":       {mustDigester(t, event.Shape{Redact: []string{"x"}}, "status"), mustDigester(t, event.Shape{Redact: []string{"x"}}, "status"), false},
+		"other drop":   {mustDigester(t, podShape, "status"), mustDigester(t, object.Shape{}, "status"), false},
+		"secret":       {mustDigester(t, object.Shape{Secret: true}, "status"), mustDigester(t, object.Shape{Secret: true}, "status"), false},
+		"redact":       {mustDigester(t, object.Shape{Redact: []string{"x"}}, "status"), mustDigester(t, object.Shape{Redact: []string{"x"}}, "status"), false},
 	} {
 		if got := digest(t, c.a, raw) == digest(t, c.b, raw); got != c.durable {
 			t.Errorf("%s: same: %v", name, got)
 		}
 	}
-	if !mustDigester(t, podShape, "status").Durable() || mustDigester(t, event.Shape{Secret: true}, "status").Durable() {
+	if !mustDigester(t, podShape, "status").Durable() || mustDigester(t, object.Shape{Secret: true}, "status").Durable() {
 		t.Error("durable: wrong")
 	}
 }
@@ -96,7 +96,7 @@ func TestDigestOfShaped(t *testing.T) {
 	r, d := mustRenderer(t, podSource, podShape), mustDigester(t, podShape, "status")
 	for i := range 5 {
 		raw := eventtest.Pod(3000, i)
-		var o event.Object
+		var o object.Object
 		if err := r.Scan(raw, &o); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestDigesterFaults(t *testing.T) {
 	if err == nil || err.Error() != `ignore path "a[0]": expected [*] or ["key"] at "[0]"` {
 		t.Error(err)
 	}
-	if _, err = NewDigester(event.Shape{Redact: []string{"metadata.name"}}, nil); err == nil {
+	if _, err = NewDigester(object.Shape{Redact: []string{"metadata.name"}}, nil); err == nil {
 		t.Error("faulty shape taken")
 	}
 	d := mustDigester(t, podShape)
@@ -169,8 +169,8 @@ func FuzzDigest(f *testing.F) {
 		f.Add(slices.Repeat([]byte{i, 200 - i, 3 * i}, 30), slices.Repeat([]byte{i, 200 - i, 3*i + 1}, 30))
 	}
 	ignore := []string{"status", "spec.containers[*].env", "metadata.annotations", "a[*]"}
-	plain := mustDigester(f, event.Shape{}, ignore...)
-	hiding := mustDigester(f, event.Shape{Secret: true}, ignore...)
+	plain := mustDigester(f, object.Shape{}, ignore...)
+	hiding := mustDigester(f, object.Shape{Secret: true}, ignore...)
 	left := [][]string{
 		{"status"}, {"spec", "containers", "*", "env"}, {"metadata", "annotations"}, {"a", "*"},
 		{"kind"}, {"apiVersion"}, {"metadata", "resourceVersion"}, {"metadata", "generation"}, {"metadata", "managedFields"},

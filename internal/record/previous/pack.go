@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // Packer makes an object small enough for the checkpoint, at about the cost of scanning it. The objects of one stream
@@ -96,7 +96,7 @@ func (p *Packer) Unpack(dst, packed []byte, limit int) ([]byte, error) {
 		}
 	}
 	if size > uint64(max(limit, 0)) {
-		return dst, fmt.Errorf("unpack object: %w: over %d bytes, limit %d", event.ErrTooLarge, size, limit)
+		return dst, fmt.Errorf("unpack object: %w: over %d bytes, limit %d", object.ErrTooLarge, size, limit)
 	}
 	switch form {
 	case packedRaw:

@@ -9,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
@@ -44,7 +44,7 @@ func TestPack(t *testing.T) {
 			}
 			mustUnpack(t, p, packed, o)
 			mustUnpack(t, again, packed, o)
-			if _, err := p.Unpack(nil, packed, len(o)-1); len(o) > 0 && !errors.Is(err, event.ErrTooLarge) {
+			if _, err := p.Unpack(nil, packed, len(o)-1); len(o) > 0 && !errors.Is(err, object.ErrTooLarge) {
 				t.Errorf("base %d, object %d: limit passed: %v", i, j, err)
 			}
 			for n := range min(len(packed), 1<<22/(len(o)+1), 300) { // a part is never the whole

@@ -10,7 +10,7 @@ import (
 	"hash"
 	"slices"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // redactedValues finds out which redacted values of an object have changed. With each stored version of an object goes a
@@ -58,7 +58,7 @@ type valueDigest struct {
 }
 
 // newRedactedValues returns nil where the shape redacts nothing.
-func newRedactedValues(shape event.Shape) *redactedValues {
+func newRedactedValues(shape object.Shape) *redactedValues {
 	if !shape.Redacts() {
 		return nil
 	}
@@ -76,7 +76,7 @@ func newKey() []byte {
 func newMAC(key []byte) hash.Hash { return hmac.New(sha256.New, key) }
 
 // take takes the redacted values of a version as the next ones. They are good as long as the object's bytes are.
-func (r *redactedValues) take(o *event.Object) {
+func (r *redactedValues) take(o *object.Object) {
 	r.drop()
 	if r == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 	"kubejournal/test/invariant"
 )
@@ -269,7 +269,7 @@ func newRedactedCheck(tb testing.TB) func(t *testing.T, from, to []byte) {
 	values := newRedactedValues(hiding)
 	return func(t *testing.T, from, to []byte) {
 		t.Helper()
-		var objects [2]event.Object
+		var objects [2]object.Object
 		var shaped [2][]byte
 		for i, b := range [][]byte{from, to} {
 			if r.Scan(eventtest.Made(b), &objects[i]) != nil {

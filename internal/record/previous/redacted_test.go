@@ -16,11 +16,11 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
-var hiding = event.Shape{
+var hiding = object.Shape{
 	Secret: true, Drop: []string{"metadata.managedFields"},
 	Redact: []string{"spec.containers[*].env[*].value", "a[*]", "nested.token", "list"},
 }
@@ -360,7 +360,7 @@ func TestRedactedNowhere(t *testing.T) {
 // lines are the line of the version that was taken last, and the one that says that it is gone.
 func lines(t *testing.T, r *rig, list string, value []byte) []byte {
 	t.Helper()
-	line := event.Line{Type: line.Modified, Origin: line.FromWatch, Changes: []byte(list)}
+	line := object.Line{Type: line.Modified, Origin: line.FromWatch, Changes: []byte(list)}
 	all, err := r.render.AppendLine(nil, line, &r.object)
 	if err != nil {
 		t.Fatal(err)
@@ -369,11 +369,11 @@ func lines(t *testing.T, r *rig, list string, value []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var last event.Object
+	var last object.Object
 	if err := r.render.Scan(v.Object, &last); err != nil {
 		t.Fatal(err)
 	}
-	all, err = r.render.AppendGone(all, time.Time{}, event.Known{Namespace: "ns", Name: "a"}, line, &last)
+	all, err = r.render.AppendGone(all, time.Time{}, object.Known{Namespace: "ns", Name: "a"}, line, &last)
 	if err != nil || bytes.Count(all, []byte(`"data":{"p":"REDACTED","q":"REDACTED"}`)) != 2 {
 		t.Fatalf("%s, %v", all, err)
 	}
@@ -386,7 +386,7 @@ func TestRedactedAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := mustRenderer(t, podSource, hiding)
-	var o event.Object
+	var o object.Object
 	if err := r.Scan(fmt.Appendf(nil, secretOf, 1, "x", "y"), &o); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 // Store holds the previous versions of a stream's objects: what an event is compared with, for the list of changes or
@@ -28,14 +28,14 @@ import (
 //	16 bytes   its digest, with hasDigest, see Digester.seal
 //	uvarint    length of the digests of its redacted values, with hasRedacted
 //	           these digests, see redactedValues
-//	uvarint    its event.Mark and the series of that, with hasMark
+//	uvarint    its object.Mark and the series of that, with hasMark
 //	the rest   the object as its line has it, packed, with hasObject
 //
 // and the header of a stream
 //
 //	byte       linesHaveAll, storesObjects, incomplete; and the series of Marks in the upper bits
 //	4 bytes    CRC-32 of excludeNamespaces, of whose objects nothing is stored, and of what else Marks depend on
-//	16 bytes   event.Shape.Fingerprint: where it differs, all that was stored is dropped
+//	16 bytes   object.Shape.Fingerprint: where it differs, all that was stored is dropped
 //	the rest   the base that objects are packed with; empty until there are enough
 type Store struct {
 	stream     string
@@ -79,8 +79,8 @@ type Config struct {
 	Stream            string
 	Changes           bool     // lists of changes
 	IgnoreFields      []string // paths
-	Shape             event.Shape
-	Payload           event.Payload
+	Shape             object.Shape
+	Payload           object.Payload
 	ExcludeNamespaces []string
 	// EveryVersion says that a line is written of every version. Then the one that is stored is the one just before the
 	// next, whatever a crash has left.
@@ -111,7 +111,7 @@ const (
 // next is the version that Compare was given last.
 type next struct {
 	digest Digest
-	mark   event.Mark
+	mark   object.Mark
 	shaped []byte // the object as its line has it, where objects are stored
 	list   []byte // what has changed, see Changes
 	value  []byte // what is to be stored, see Value
@@ -136,7 +136,7 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	s.owners = s.objects && s.digester == nil && changes.ShowsNode(c.Shape)
 	s.marks = s.objects && s.digester == nil && c.EveryVersion
 	h := s.header[:]
-	if c.Payload == "" || c.Payload == event.WholeObject {
+	if c.Payload == "" || c.Payload == object.WholeObject {
 		h[0] |= linesHaveAll
 	}
 	if c.Changes {
@@ -205,7 +205,7 @@ func (s *Store) Reset() {
 type Version struct {
 	Object    []byte // as its line had it; nil where it is not stored
 	Withheld  bool   // the filter held it back
-	Mark      event.Mark
+	Mark      object.Mark
 	digest    Digest
 	hasDigest bool
 	redacted  []byte // the digests of its redacted values, if they were made with this Store's key
@@ -261,14 +261,14 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 			return v, errPacked
 		}
 		if rest = rest[n:]; s.marks && byte(mark&lastSeries) == s.header[0]>>seriesAt {
-			v.Mark = event.Mark(mark >> seriesBits)
+			v.Mark = object.Mark(mark >> seriesBits)
 		}
 	}
 	if has&hasObject == 0 {
 		return v, nil
 	}
 	v.packed = rest
-	if s.got.object, err = s.base.packer.Unpack(s.got.object[:0], rest, event.MaxObject); err != nil {
+	if s.got.object, err = s.base.packer.Unpack(s.got.object[:0], rest, object.MaxObject); err != nil {
 		return Version{}, err
 	}
 	v.Object = s.got.object
@@ -284,7 +284,7 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 
 // Compare takes the next version of an object and reports whether nothing has changed since before but what is
 // ignored. An error is the object's.
-func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
+func (s *Store) Compare(before Version, o *object.Object) (same bool, err error) {
 	s.next.shaped, s.next.mark = s.next.shaped[:0], o.Mark(before.Mark)
 	s.redacted.drop()
 	if s.next.digest, err = s.digest(o); err != nil {
@@ -300,7 +300,7 @@ func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) 
 	return false, nil
 }
 
-func (s *Store) digest(o *event.Object) (Digest, error) {
+func (s *Store) digest(o *object.Object) (Digest, error) {
 	if s.digester == nil {
 		return Digest{}, nil
 	}
@@ -338,7 +338,7 @@ func (s *Store) Unknown(held bool) []byte { return []byte{flag(held)} }
 
 // Missing is what is to be stored of an object at a version that the reader knows, nil where nothing is missing. An
 // object that is stored stays: it is the one that the reader was told of last.
-func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, error) {
+func (s *Store) Missing(before Version, o *object.Object, held bool) ([]byte, error) {
 	sum, keep := before.digest, before.hasDigest && s.digester.Durable()
 	if !keep {
 		var err error

@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 // rig is a Store on a checkpoint, with batches that are committed when they are told to.
@@ -16,8 +16,8 @@ type rig struct {
 	*Store
 	t         *testing.T
 	at        *checkpoint.Store
-	render    *event.Renderer
-	object    event.Object
+	render    *object.Renderer
+	object    object.Object
 	submitted checkpoint.Changes
 	batch     uint64 // that is being filled
 	committed uint64
@@ -187,7 +187,7 @@ func TestStoreMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { at.Close() })
-		c := Config{IgnoreFields: []string{"note"}, Shape: event.Shape{Secret: secret}}
+		c := Config{IgnoreFields: []string{"note"}, Shape: object.Shape{Secret: secret}}
 		r := newRig(t, at, c)
 		r.load()
 		r.want("a", "1", "x", "", false)
@@ -254,7 +254,7 @@ func TestStoreMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer at.Close()
-	mark := func(r *rig) event.Mark {
+	mark := func(r *rig) object.Mark {
 		t.Helper()
 		v, err := r.Get([]byte("ns"), []byte("a"))
 		if err != nil {
@@ -336,13 +336,13 @@ func TestStoreMarksOfOtherSettings(t *testing.T) {
 }
 
 var (
-	podSource = event.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
-	podShape  = event.Shape{Drop: []string{"metadata.managedFields"}}
+	podSource = object.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
+	podShape  = object.Shape{Drop: []string{"metadata.managedFields"}}
 )
 
-func mustRenderer(tb testing.TB, src event.Source, shape event.Shape) *event.Renderer {
+func mustRenderer(tb testing.TB, src object.Source, shape object.Shape) *object.Renderer {
 	tb.Helper()
-	r, err := event.NewRenderer(src, shape)
+	r, err := object.NewRenderer(src, shape)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -15,9 +15,9 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/test/eventtest"
 )
@@ -87,19 +87,19 @@ func cpuTime(b *testing.B) time.Duration {
 // writeBenchJournal writes a journal and returns how many lines it has.
 func writeBenchJournal(b *testing.B, path string, compress bool) (lines int) {
 	b.Helper()
-	render, err := event.NewRenderer(event.Source{Stream: "pods", Cluster: "prod-eu1", ClusterUID: benchCluster, Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{Drop: []string{"metadata.managedFields"}})
+	render, err := object.NewRenderer(object.Source{Stream: "pods", Cluster: "prod-eu1", ClusterUID: benchCluster, Version: "v1", Resource: "pods", Kind: "Pod"}, object.Shape{Drop: []string{"metadata.managedFields"}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var (
-		object event.Object
+		o      object.Object
 		bodies [][]byte // of the lines, without seq
 	)
 	for i := range benchPods {
-		if err := render.Scan(eventtest.Pod(benchPod, i), &object); err != nil {
+		if err := render.Scan(eventtest.Pod(benchPod, i), &o); err != nil {
 			b.Fatal(err)
 		}
-		body, err := render.AppendLine(nil, event.Line{Type: line.Modified, Origin: line.FromWatch, Received: received}, &object)
+		body, err := render.AppendLine(nil, object.Line{Type: line.Modified, Origin: line.FromWatch, Received: received}, &o)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 // clusterLines is a journal about a cluster, in which the last line but two names it,
 // and where its lines end.
 func clusterLines(t *testing.T, cluster string, n int) (lines []byte, marks []checkpoint.Mark) {
 	t.Helper()
-	render, err := event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod", ClusterUID: cluster}, event.Shape{})
+	render, err := object.NewRenderer(object.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod", ClusterUID: cluster}, object.Shape{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func clusterLines(t *testing.T, cluster string, n int) (lines []byte, marks []ch
 		if seq == uint64(n)-2 {
 			lines = render.AppendSynced(lines, received, "9", line.Count{})
 		} else {
-			lines, err = render.AppendGone(lines, received, event.Known{Name: cluster, UID: "u", ResourceVersion: "8"}, event.Line{}, nil)
+			lines, err = render.AppendGone(lines, received, object.Known{Name: cluster, UID: "u", ResourceVersion: "8"}, object.Line{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/invariant"
 )
 
@@ -18,11 +18,11 @@ import (
 // say what changed.
 func deepLines(t *testing.T) (lines []string) {
 	t.Helper()
-	r, err := event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{})
+	r, err := object.NewRenderer(object.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, object.Shape{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var o event.Object
+	var o object.Object
 	for i, pair := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
 		for levels := 9_990; levels <= 10_010; levels++ {
 			value := strings.Repeat(pair[0], levels-1) + "1" + strings.Repeat(pair[1], levels-1)
@@ -32,7 +32,7 @@ func deepLines(t *testing.T) (lines []string) {
 					t.Fatal(err)
 				}
 			}
-			for _, l := range []event.Line{{Type: line.Added}, {Type: line.Modified, Changes: fmt.Appendf(nil, `[{"op":"replace","path":"","old":%s,"value":1}]`, o.Raw)}} {
+			for _, l := range []object.Line{{Type: line.Added}, {Type: line.Modified, Changes: fmt.Appendf(nil, `[{"op":"replace","path":"","old":%s,"value":1}]`, o.Raw)}} {
 				l.Origin, l.Received = line.FromSnapshot, time.Now()
 				line, err := r.AppendLine(line.AppendSeq(nil, uint64(len(lines)+1)), l, &o)
 				if err != nil {

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,17 +26,17 @@ var received = time.Date(2026, 11, 20, 16, 10, 22, 0, time.UTC)
 type source struct {
 	name   string
 	rand   *rand.Rand
-	render *event.Renderer
-	object event.Object
+	render *object.Renderer
+	object object.Object
 	rv     int // of the server
-	live   []event.Known
+	live   []object.Known
 	synced bool
 	state  checkpoint.Stream
 }
 
 func newSource(t testing.TB, name string, seed uint64) *source {
 	t.Helper()
-	render, err := event.NewRenderer(event.Source{Stream: name, Cluster: "c", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{})
+	render, err := object.NewRenderer(object.Source{Stream: name, Cluster: "c", Version: "v1", Resource: "pods", Kind: "Pod"}, object.Shape{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,10 +73,10 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 	if n := len(s.live); n > 0 && s.synced {
 		typ = []line.Type{line.Added, line.Modified, line.Deleted}[s.rand.IntN(3)]
 	}
-	var k event.Known
+	var k object.Known
 	at := 0
 	if typ == line.Added {
-		k = event.Known{Namespace: []string{"", "a", "b\u00e9"}[s.rand.IntN(3)], Name: fmt.Sprintf("o-%d", s.rv), UID: fmt.Sprintf("0000%04x-7c1e-4a5b-9d3f-000000000001", s.rv)}
+		k = object.Known{Namespace: []string{"", "a", "b\u00e9"}[s.rand.IntN(3)], Name: fmt.Sprintf("o-%d", s.rv), UID: fmt.Sprintf("0000%04x-7c1e-4a5b-9d3f-000000000001", s.rv)}
 		if len(s.live) > 0 && s.rand.IntN(4) == 0 {
 			k.Name, k.Namespace = "again", "a" // under one name, one after the other
 			for i, l := range s.live {
@@ -123,7 +123,7 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 		s.set(c, checkpoint.Stream{ResourceVersion: s.state.ResourceVersion, Open: &gap})
 	}
 	if typ == line.Deleted && origin == line.FromRelist {
-		dst, err := s.render.AppendGone(dst, received, last, event.Line{}, nil)
+		dst, err := s.render.AppendGone(dst, received, last, object.Line{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 	if err := s.render.Scan([]byte(raw), &s.object); err != nil {
 		t.Fatal(err)
 	}
-	dst, err := s.render.AppendLine(dst, event.Line{Type: typ, Origin: origin, Received: received}, &s.object)
+	dst, err := s.render.AppendLine(dst, object.Line{Type: typ, Origin: origin, Received: received}, &s.object)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +155,8 @@ func (s *source) resume(t testing.TB, store *checkpoint.Store) {
 	}
 	s.synced = s.state.ResourceVersion != ""
 	s.live = nil
-	if err := store.Range(s.name, func(k event.Known) error {
-		s.live = append(s.live, event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
+	if err := store.Range(s.name, func(k object.Known) error {
+		s.live = append(s.live, object.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -173,12 +173,12 @@ const selected = "pods?namespace=a&labelSelector=app%3Dweb"
 type content struct {
 	Mark    checkpoint.Mark
 	Streams map[string]checkpoint.Stream
-	Known   map[string][]event.Known
+	Known   map[string][]object.Known
 }
 
 func contentOf(t testing.TB, s *checkpoint.Store) content {
 	t.Helper()
-	c := content{Known: make(map[string][]event.Known)}
+	c := content{Known: make(map[string][]object.Known)}
 	var err error
 	if c.Mark, err = s.Mark(); err != nil {
 		t.Fatal(err)
@@ -193,8 +193,8 @@ func contentOf(t testing.TB, s *checkpoint.Store) content {
 		}
 	}
 	for _, name := range streamNames {
-		var all []event.Known
-		if err := s.Range(name, func(k event.Known) error { all = append(all, k); return nil }); err != nil {
+		var all []object.Known
+		if err := s.Range(name, func(k object.Known) error { all = append(all, k); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if len(all) > 0 {

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 func TestWriteAndCommit(t *testing.T) {
@@ -443,7 +443,7 @@ func TestPendingBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		if err := g.store.Range("a", func(event.Known) error { n++; return nil }); err != nil || n != objects {
+		if err := g.store.Range("a", func(object.Known) error { n++; return nil }); err != nil || n != objects {
 			t.Errorf("%d objects committed of %d, %v", n, objects, err)
 		}
 	})

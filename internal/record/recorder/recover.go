@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/record/previous"
 )
@@ -341,7 +341,7 @@ func (r *recovery) redeliver() error {
 		if err := r.store.DropKept(stream); err != nil {
 			return err
 		}
-		err := r.store.Range(stream, func(k event.Known) error {
+		err := r.store.Range(stream, func(k object.Known) error {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}

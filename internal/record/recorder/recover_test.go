@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/faultdisk"
 )
 
@@ -172,23 +172,23 @@ func TestRecoverLong(t *testing.T) {
 	s := newSource(t, "pods", 1)
 	var (
 		lines []byte
-		k     event.Known
+		k     object.Known
 		size  int
 		n     uint64
-		want  []event.Known
+		want  []object.Known
 	)
 	for size < 2*recoverBytes+recoverBytes/2 {
 		n++
-		k = event.Known{Namespace: strings.Repeat("n", 60), Name: strings.Repeat("x", 240) + fmt.Sprintf("%07d", n), UID: "u", ResourceVersion: fmt.Sprint(n)}
+		k = object.Known{Namespace: strings.Repeat("n", 60), Name: strings.Repeat("x", 240) + fmt.Sprintf("%07d", n), UID: "u", ResourceVersion: fmt.Sprint(n)}
 		raw := fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"uid":"u","resourceVersion":"%d"}}`, k.Namespace, k.Name, n)
 		if err := s.render.Scan([]byte(raw), &s.object); err != nil {
 			t.Fatal(err)
 		}
 		var err error
-		if lines, err = s.render.AppendLine(line.AppendSeq(lines, n), event.Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &s.object); err != nil {
+		if lines, err = s.render.AppendLine(line.AppendSeq(lines, n), object.Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &s.object); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
+		want = append(want, object.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
 		size += len(k.Namespace) + len(k.Name)
 	}
 	j := openJournal(t, filepath.Join(t.TempDir(), "j"), lines)
@@ -200,7 +200,7 @@ func TestRecoverLong(t *testing.T) {
 	same(t, "long", content{
 		Mark:    checkpoint.Mark{Seq: n, FirstSeq: 1, Offset: int64(len(lines))},
 		Streams: map[string]checkpoint.Stream{"pods": {ResourceVersion: fmt.Sprint(n)}},
-		Known:   map[string][]event.Known{"pods": want},
+		Known:   map[string][]object.Known{"pods": want},
 	}, contentOf(t, store))
 }
 

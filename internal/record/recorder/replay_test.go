@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/record/previous"
 )
 
@@ -21,7 +21,7 @@ import (
 type step struct {
 	checkpoint.Transition
 	raw       string // the object, of an event about one
-	known     event.Known
+	known     object.Known
 	bookmark  bool
 	complete  bool // the end of a list, before its SYNCED
 	truncated bool // the line has no whole object
@@ -31,10 +31,10 @@ type step struct {
 // steps is a random history of a stream: a first sync, then a watch with gaps, in
 // which lists are interrupted, and names change hands.
 func steps(r *rand.Rand, n int) (all []step) {
-	live := map[string]event.Known{}
+	live := map[string]object.Known{}
 	version, uids := 100, 0
 	next := func() string { version++; return fmt.Sprint(version) }
-	about := func(t line.Type, from line.Origin, k event.Known) {
+	about := func(t line.Type, from line.Origin, k object.Known) {
 		s := step{Transition: checkpoint.Transition{Type: t, Origin: from}, known: k}
 		switch r.IntN(8) {
 		case 0:
@@ -66,7 +66,7 @@ func steps(r *rand.Rand, n int) (all []step) {
 			fallthrough // another one takes the name at once
 		case !ok:
 			uids++
-			k = event.Known{Namespace: "ns", Name: name, UID: fmt.Sprint("u", uids), ResourceVersion: next()}
+			k = object.Known{Namespace: "ns", Name: name, UID: fmt.Sprint("u", uids), ResourceVersion: next()}
 			about(line.Added, from, k)
 		default:
 			k.ResourceVersion = next()
@@ -113,8 +113,8 @@ type live struct {
 	state    checkpoint.Stream
 	store    *checkpoint.Store
 	previous *previous.Store
-	render   *event.Renderer
-	object   event.Object
+	render   *object.Renderer
+	object   object.Object
 	seq      uint64
 	lines    []byte
 }
@@ -123,7 +123,7 @@ func newLive(t testing.TB, store *checkpoint.Store) *live {
 	t.Helper()
 	l := &live{t: t, store: store}
 	var err error
-	if l.render, err = event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{}); err != nil {
+	if l.render, err = object.NewRenderer(object.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, object.Shape{}); err != nil {
 		t.Fatal(err)
 	}
 	l.previous, err = previous.New(previous.Config{Stream: "pods", Changes: true, IgnoreFields: []string{"note"}}, store, func() uint64 { return l.seq }, zap.NewNop())
@@ -193,13 +193,13 @@ func (l *live) about(s step, change *checkpoint.Transition, c *checkpoint.Change
 		return nil, err
 	}
 	if s.unusable {
-		if err := l.render.Identify([]byte(s.raw), &l.object, event.ErrTooLarge); err != nil {
+		if err := l.render.Identify([]byte(s.raw), &l.object, object.ErrTooLarge); err != nil {
 			return nil, err
 		}
 	}
 	o := &l.object
 	change.Namespace, change.Name, change.UID, change.ResourceVersion = o.Namespace, o.Name, o.UID, o.ResourceVersion
-	form := event.Line{Type: s.Type, Origin: s.Origin, Received: received}
+	form := object.Line{Type: s.Type, Origin: s.Origin, Received: received}
 	if s.truncated {
 		form.MaxBytes = 400
 	}
@@ -216,7 +216,7 @@ func (l *live) about(s step, change *checkpoint.Transition, c *checkpoint.Change
 	}
 	if s.Type == line.Deleted && s.Origin == line.FromRelist {
 		change.ResourceVersion = nil
-		return l.render.AppendGone(nil, received, s.known, event.Line{}, nil)
+		return l.render.AppendGone(nil, received, s.known, object.Line{}, nil)
 	}
 	return l.render.AppendLine(nil, form, o)
 }

@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/record/metrics"
 )
 
@@ -23,16 +23,16 @@ func versionOf(i int) string { return fmt.Sprint(95 + i) }
 // watched appends a line about event i of a stream.
 func watched(t testing.TB, dst []byte, stream string, i int, c *checkpoint.Changes) []byte {
 	t.Helper()
-	render, err := event.NewRenderer(event.Source{Stream: stream, Cluster: "c", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{})
+	render, err := object.NewRenderer(object.Source{Stream: stream, Cluster: "c", Version: "v1", Resource: "pods", Kind: "Pod"}, object.Shape{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rv, name, uid := versionOf(i), fmt.Sprintf("o-%d", i), fmt.Sprintf("0000%04x-7c1e-4a5b-9d3f-000000000001", i)
-	var o event.Object
+	var o object.Object
 	if err := render.Scan([]byte(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":%q}}`, name, uid, rv)), &o); err != nil {
 		t.Fatal(err)
 	}
-	if dst, err = render.AppendLine(dst, event.Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &o); err != nil {
+	if dst, err = render.AppendLine(dst, object.Line{Type: line.Added, Origin: line.FromWatch, Received: received}, &o); err != nil {
 		t.Fatal(err)
 	}
 	c.Put(nil, []byte(name), []byte(uid), []byte(rv))

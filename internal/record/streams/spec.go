@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/watcher"
@@ -29,7 +29,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		Name: d.Name(), Kind: d.Kind, Namespaced: d.Namespaced,
 		Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
 		SkipInitial: d.Initial == config.Skip,
-		Shape: event.Shape{
+		Shape: object.Shape{
 			// In one order, so that another order in the config is the same.
 			Drop: sorted(o.DropFields), Redact: sorted(redact),
 			Secret: o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"},
@@ -37,7 +37,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		Target:       client.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector, Shard: client.Shard(d.Entry.Shard)},
 		MaxLineBytes: int(o.MaxLineBytes),
 		Selection:    watcher.Selection{Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter},
-		Payload:      event.Payload(d.Entry.Payload),
+		Payload:      object.Payload(d.Entry.Payload),
 		Changes:      d.Entry.Changes,
 		IgnoreFields: d.Entry.IgnoreFields,
 	}

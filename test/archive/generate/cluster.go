@@ -41,7 +41,7 @@ func (w *world) populate() {
 		w.leases = append(w.leases, w.newLease(i))
 	}
 	w.there = append(w.there, w.leases...)
-	slices.SortFunc(w.there, func(a, b *object) int { // as lists are
+	slices.SortFunc(w.there, func(a, b *item) int { // as lists are
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
 	})
 	for _, s := range w.streams {
@@ -75,21 +75,21 @@ func (w *world) establish(d *deployment) {
 		p.started, p.scheduled = p.created.Add(3*time.Second), p.created
 		p.ready = true
 		p.observe()
-		w.there = append(w.there, p.object)
+		w.there = append(w.there, p.item)
 	}
 	d.created = begin.Add(-90 * day)
 	w.observe(d)
 	rs.observe()
 	for _, rs := range d.sets {
-		w.there = append(w.there, rs.object)
+		w.there = append(w.there, rs.item)
 	}
 	c := w.newConfigMap(d)
 	w.configMaps = append(w.configMaps, c)
-	w.there = append(w.there, d.object, d.slice, c)
+	w.there = append(w.there, d.item, d.slice, c)
 	if len(w.deployments)%3 == 0 {
 		for _, c := range []*custom{w.newCertificate(d), w.newApplication(d)} {
 			w.customs = append(w.customs, c)
-			w.there = append(w.there, c.object)
+			w.there = append(w.there, c.item)
 		}
 	}
 	if len(w.deployments)%20 == 0 {
@@ -97,7 +97,7 @@ func (w *world) establish(d *deployment) {
 	}
 }
 
-func (w *world) newConfigMap(d *deployment) *object {
+func (w *world) newConfigMap(d *deployment) *item {
 	o := w.newObject("configmaps", d.namespace, d.name+"-config")
 	o.labels = d.labels
 	o.body = w.settings()
@@ -125,7 +125,7 @@ func (w *world) configure() {
 	w.modify(o, w.by("argocd-controller", ""))
 }
 
-func (w *world) newNode(i int) *object {
+func (w *world) newNode(i int) *item {
 	n := w.newObject("nodes", "", fmt.Sprintf("node-%d", i))
 	n.labels = fmt.Sprintf(`"beta.kubernetes.io/arch":"amd64","beta.kubernetes.io/os":"linux","kubernetes.io/arch":"amd64","kubernetes.io/hostname":"%s","kubernetes.io/os":"linux","node.kubernetes.io/instance-type":"m7.4xlarge","topology.kubernetes.io/region":"eu1","topology.kubernetes.io/zone":"eu1-%c"`, n.name, 'a'+i%3)
 	n.annotations = `"node.alpha.kubernetes.io/ttl":"0","volumes.kubernetes.io/controller-managed-attach-detach":"true"`
@@ -145,7 +145,7 @@ func (w *world) newNode(i int) *object {
 }
 
 // beat puts the present time into a node's conditions.
-func (w *world) beat(n *object) {
+func (w *world) beat(n *item) {
 	var b strings.Builder
 	for i, c := range [][3]string{
 		{"MemoryPressure", "False", "KubeletHasSufficientMemory"}, {"DiskPressure", "False", "KubeletHasNoDiskPressure"},
@@ -168,13 +168,13 @@ func (w *world) heartbeat() {
 	w.modify(n, w.by(kubelet, "status"))
 }
 
-func (w *world) newLease(i int) *object {
+func (w *world) newLease(i int) *item {
 	o := w.newObject("leases", "kube-system", fmt.Sprintf("%s-%s-%d", w.word(), w.word(), i))
 	w.renew(o)
 	return o
 }
 
-func (w *world) renew(o *object) {
+func (w *world) renew(o *item) {
 	o.body = fmt.Sprintf(`"spec":{"holderIdentity":"%s_0b6d8a53","leaseDurationSeconds":15,"acquireTime":"%s","renewTime":"%s","leaseTransitions":4}`,
 		o.name, begin.Add(-day).Format("2006-01-02T15:04:05.000000Z"), w.now.Format("2006-01-02T15:04:05.000000Z"))
 }
@@ -187,13 +187,13 @@ func (w *world) renewLease() {
 
 // custom is an object of a CustomResourceDefinition.
 type custom struct {
-	*object
+	*item
 	manager string
 	observe func(*custom) // makes its status
 }
 
 func (w *world) newCertificate(d *deployment) *custom {
-	c := &custom{object: w.newObject("certificates", d.namespace, d.name+"-tls"), manager: "cert-manager-certificates-issuing"}
+	c := &custom{item: w.newObject("certificates", d.namespace, d.name+"-tls"), manager: "cert-manager-certificates-issuing"}
 	c.generation = 1
 	c.body = fmt.Sprintf(`"spec":{"secretName":"%s-tls","dnsNames":["%s.example.com"],"issuerRef":{"kind":"ClusterIssuer","name":"letsencrypt"},"duration":"2160h0m0s"}`, d.name, d.name)
 	c.observe = func(c *custom) {
@@ -205,7 +205,7 @@ func (w *world) newCertificate(d *deployment) *custom {
 }
 
 func (w *world) newApplication(d *deployment) *custom {
-	c := &custom{object: w.newObject("applications", d.namespace, d.name), manager: "argocd-application-controller"}
+	c := &custom{item: w.newObject("applications", d.namespace, d.name), manager: "argocd-application-controller"}
 	c.generation = 1
 	c.body = fmt.Sprintf(`"spec":{"project":"%s","source":{"repoURL":"https://git.example.com/%s/deploy.git","path":"apps/%s","targetRevision":"main","helm":{"valueFiles":["values.yaml","values-%s.yaml"]}},"destination":{"server":"https://kubernetes.default.svc","namespace":"%s"},"syncPolicy":{"automated":{"prune":true,"selfHeal":true}}}`,
 		d.namespace, d.namespace, d.name, d.namespace, d.namespace)
@@ -225,7 +225,7 @@ func (w *world) newApplication(d *deployment) *custom {
 func (w *world) reconcile() {
 	if c, ok := pick(w, w.customs, nil); ok {
 		c.observe(c)
-		w.modify(c.object, w.by(c.manager, "status"))
+		w.modify(c.item, w.by(c.manager, "status"))
 	}
 }
 
@@ -237,7 +237,7 @@ var definitions = [][6]string{
 }
 
 // define makes a CustomResourceDefinition.
-func (w *world) define(d [6]string) *object {
+func (w *world) define(d [6]string) *item {
 	o := w.newObject("customresourcedefinitions", "", d[1]+"."+d[0])
 	o.generation = 1
 	var b strings.Builder

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// object is a Kubernetes object. What its kind has beside metadata is kept as JSON.
-type object struct {
+// item is a Kubernetes object. What its kind has beside metadata is kept as JSON.
+type item struct {
 	*stream
 	namespace, name, generateName, uid string
 	labels, annotations                string // the members of the objects, without braces
-	owner                              *object
+	owner                              *item
 	version, generation                int
 	created, deleting                  time.Time
 	gone                               bool
@@ -24,7 +24,7 @@ type object struct {
 }
 
 // append appends the object's JSON.
-func (o *object) append(b []byte) []byte {
+func (o *item) append(b []byte) []byte {
 	text := func(key, value string) {
 		if value != "" {
 			b = append(append(append(append(append(b, '"'), key...), `":"`...), value...), `",`...)
@@ -64,8 +64,8 @@ func (o *object) append(b []byte) []byte {
 }
 
 // newObject makes an object that nobody has seen yet.
-func (w *world) newObject(resource, namespace, name string) *object {
-	return &object{stream: w.of[resource], namespace: namespace, name: name, uid: w.uid()}
+func (w *world) newObject(resource, namespace, name string) *item {
+	return &item{stream: w.of[resource], namespace: namespace, name: name, uid: w.uid()}
 }
 
 func (w *world) hex(bytes int) string {

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 // pod is a pod of a replica set or of a job.
 type pod struct {
-	*object
+	*item
 	set                *replicaSet // nil for that of a job
 	node, ip           string
 	image              string
@@ -24,15 +24,15 @@ type pod struct {
 	imageID, id        string // hex digests
 }
 
-func (w *world) newPod(name, generateName string, owner *object) *pod {
-	p := &pod{object: w.newObject("pods", owner.namespace, name), phase: "Pending", imageID: w.hex(32)}
+func (w *world) newPod(name, generateName string, owner *item) *pod {
+	p := &pod{item: w.newObject("pods", owner.namespace, name), phase: "Pending", imageID: w.hex(32)}
 	p.generateName, p.owner, p.generation = generateName, owner, 1
 	return p
 }
 
 // newPodOf makes a pod of a replica set.
 func (w *world) newPodOf(rs *replicaSet) *pod {
-	p := w.newPod(rs.name+"-"+w.suffix(5), rs.name+"-", rs.object)
+	p := w.newPod(rs.name+"-"+w.suffix(5), rs.name+"-", rs.item)
 	p.set, p.image, p.containers = rs, rs.of.image(), rs.of.containers()
 	p.labels, p.annotations = rs.labels, rs.podAnnotations
 	p.body = `"spec":{` + strings.ReplaceAll(rs.podSpec, "$token", w.suffix(5)) + `}`
@@ -123,25 +123,25 @@ func hostOf(node string) string {
 // update is a kubelet that writes a pod's status.
 func (w *world) update(p *pod) {
 	p.observe()
-	w.modify(p.object, w.by(kubelet, "status"))
+	w.modify(p.item, w.by(kubelet, "status"))
 }
 
 // launch writes a new pod, and what scheduler and kubelet make of it, up to its containers' start.
 func (w *world) launch(p *pod, image string, started func()) {
 	p.observe()
-	w.add(p.object, w.by(controllers, ""))
+	w.add(p.item, w.by(controllers, ""))
 	w.after(20*time.Millisecond, func() {
 		w.bind(p)
 		p.observe()
-		w.modify(p.object, event.Write{}) // the API does not say who binds
-		w.emit(p.object, "Scheduled", fmt.Sprintf("Successfully assigned %s/%s to %s", p.namespace, p.name, p.node), "default-scheduler", "Normal")
+		w.modify(p.item, object.Write{}) // the API does not say who binds
+		w.emit(p.item, "Scheduled", fmt.Sprintf("Successfully assigned %s/%s to %s", p.namespace, p.name, p.node), "default-scheduler", "Normal")
 		w.after(300*time.Millisecond, func() {
 			w.update(p)
-			w.emit(p.object, "Pulled", fmt.Sprintf("Container image %q already present on machine", image), kubelet, "Normal")
+			w.emit(p.item, "Pulled", fmt.Sprintf("Container image %q already present on machine", image), kubelet, "Normal")
 			w.after(2*time.Second, func() {
 				w.start(p)
-				w.emit(p.object, "Created", "Created container: "+p.containers[0], kubelet, "Normal")
-				w.emit(p.object, "Started", "Started container "+p.containers[0], kubelet, "Normal")
+				w.emit(p.item, "Created", "Created container: "+p.containers[0], kubelet, "Normal")
+				w.emit(p.item, "Started", "Started container "+p.containers[0], kubelet, "Normal")
 				w.update(p)
 				started()
 			})
@@ -160,7 +160,7 @@ func (w *world) startPod(rs *replicaSet, done func()) {
 			done()
 		})
 	})
-	w.emit(rs.object, "SuccessfulCreate", "Created pod: "+p.name, "replicaset-controller", "Normal")
+	w.emit(rs.item, "SuccessfulCreate", "Created pod: "+p.name, "replicaset-controller", "Normal")
 	w.report(rs)
 }
 
@@ -170,13 +170,13 @@ func (w *world) stopPod(p *pod) {
 	rs.pods = slices.DeleteFunc(rs.pods, func(q *pod) bool { return q == p })
 	p.deleting = w.now.Add(30 * time.Second)
 	p.generation++
-	w.modify(p.object, event.Write{At: w.now.Unix()}) // the API does not say who deletes
-	w.emit(p.object, "Killing", "Stopping container "+p.containers[0], kubelet, "Normal")
+	w.modify(p.item, object.Write{At: w.now.Unix()}) // the API does not say who deletes
+	w.emit(p.item, "Killing", "Stopping container "+p.containers[0], kubelet, "Normal")
 	w.report(rs)
 	w.after(3*time.Second, func() {
 		p.ready, p.finished = false, true
 		w.update(p)
-		w.after(50*time.Millisecond, func() { w.remove(p.object) })
+		w.after(50*time.Millisecond, func() { w.remove(p.item) })
 	})
 }
 
@@ -191,7 +191,7 @@ func (w *world) crash() {
 	p.restarts++
 	w.update(p)
 	w.report(p.set)
-	back := w.emit(p.object, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", p.containers[0], p.name, p.namespace, p.uid), kubelet, "Warning")
+	back := w.emit(p.item, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", p.containers[0], p.name, p.namespace, p.uid), kubelet, "Warning")
 	w.after(20*time.Second, func() {
 		w.again(back)
 		w.after(40*time.Second, func() {
@@ -207,19 +207,19 @@ func (w *world) crash() {
 
 // occurrence is a Kubernetes Event.
 type occurrence struct {
-	*object
+	*item
 	count                            int
-	about                            *object
+	about                            *item
 	reason, message, reporter, level string
 	first                            time.Time
 }
 
 // emit writes an Event, which the server removes an hour later.
-func (w *world) emit(about *object, reason, message, reporter, level string) *occurrence {
+func (w *world) emit(about *item, reason, message, reporter, level string) *occurrence {
 	o := &occurrence{w.newObject("events", about.namespace, fmt.Sprintf("%s.%016x", about.name, w.now.UnixNano()+int64(w.IntN(1e6)))), 1, about, reason, message, reporter, level, w.now}
 	o.observe(w.now)
-	w.add(o.object, w.by(reporter, ""))
-	w.after(time.Hour, func() { w.remove(o.object) })
+	w.add(o.item, w.by(reporter, ""))
+	w.after(time.Hour, func() { w.remove(o.item) })
 	return o
 }
 
@@ -227,7 +227,7 @@ func (w *world) emit(about *object, reason, message, reporter, level string) *oc
 func (w *world) again(o *occurrence) {
 	o.count++
 	o.observe(w.now)
-	w.modify(o.object, w.by(o.reporter, ""))
+	w.modify(o.item, w.by(o.reporter, ""))
 }
 
 func (o *occurrence) observe(last time.Time) {
@@ -272,5 +272,5 @@ func (w *world) runJob() {
 		})
 	})
 	w.emit(j, "SuccessfulCreate", "Created pod: "+p.name, "job-controller", "Normal")
-	w.after(3*time.Minute, func() { w.remove(j); w.remove(p.object) })
+	w.after(3*time.Minute, func() { w.remove(j); w.remove(p.item) })
 }

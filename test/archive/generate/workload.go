@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/format/event"
+	"kubejournal/internal/format/object"
 )
 
 const (
@@ -17,19 +17,19 @@ const (
 
 // deployment is an application.
 type deployment struct {
-	*object
+	*item
 	manager  string // of the tool that rolls it out
 	revision int
 	podSpec  string // of any revision: with $tag for that of its image, and $token where each pod has another suffix
 	replicas int
 	template string        // of pods
 	sets     []*replicaSet // the last one is the present one
-	slice    *object       // the endpoints
+	slice    *item         // the endpoints
 	busy     bool          // it is rolled out or scaled
 }
 
 type replicaSet struct {
-	*object
+	*item
 	of                            *deployment
 	hash, podSpec, podAnnotations string
 	template                      string // of pods
@@ -39,7 +39,7 @@ type replicaSet struct {
 
 func (w *world) newDeployment(namespace string) *deployment {
 	name := w.word() + "-" + w.word()
-	d := &deployment{object: w.newObject("deployments", namespace, name+"-"+w.suffix(2)), revision: 1 + w.IntN(40)}
+	d := &deployment{item: w.newObject("deployments", namespace, name+"-"+w.suffix(2)), revision: 1 + w.IntN(40)}
 	d.replicas = 1 + int(min(40, w.ExpFloat64()*7))
 	d.manager = []string{"argocd-controller", "helm", "kubectl-client-side-apply"}[w.IntN(3)]
 	d.generation = d.revision
@@ -112,8 +112,8 @@ func (w *world) release(d *deployment) *replicaSet {
 	rs := &replicaSet{of: d, hash: w.suffix(10)}
 	rs.podSpec = strings.ReplaceAll(d.podSpec, "$tag", fmt.Sprintf("%d.%d.%d-%s", 1+d.revision/10, d.revision%10, w.IntN(20), w.hex(4)))
 	rs.podAnnotations = fmt.Sprintf(`"checksum/config":"%s","prometheus.io/port":"9090","prometheus.io/scrape":"true"`, w.hex(32))
-	rs.object = w.newObject("replicasets", d.namespace, d.name+"-"+rs.hash)
-	rs.owner, rs.labels = d.object, d.labelsOf(rs.hash)
+	rs.item = w.newObject("replicasets", d.namespace, d.name+"-"+rs.hash)
+	rs.owner, rs.labels = d.item, d.labelsOf(rs.hash)
 	rs.annotations = fmt.Sprintf(`"deployment.kubernetes.io/desired-replicas":"%d","deployment.kubernetes.io/max-replicas":"%d","deployment.kubernetes.io/revision":"%d"`, d.replicas, d.replicas+1, d.revision)
 	d.annotations = fmt.Sprintf(`"deployment.kubernetes.io/revision":"%d","meta.helm.sh/release-name":"%s","meta.helm.sh/release-namespace":"%s"`, d.revision, d.name, d.namespace)
 	template := func(labels string) string {
@@ -179,10 +179,10 @@ func (w *world) observe(d *deployment) {
 // report writes what controllers say of a replica set whose pods have changed.
 func (w *world) report(rs *replicaSet) {
 	rs.observe()
-	w.modify(rs.object, w.by(controllers, "status"))
+	w.modify(rs.item, w.by(controllers, "status"))
 	w.after(30*time.Millisecond, func() {
 		w.observe(rs.of)
-		w.modify(rs.of.object, w.by(controllers, "status"))
+		w.modify(rs.of.item, w.by(controllers, "status"))
 		w.modify(rs.of.slice, w.by(controllers, ""))
 	})
 }
@@ -196,12 +196,12 @@ func (w *world) rollout() {
 	d.busy = true
 	old, rs := d.sets[len(d.sets)-1], w.release(d)
 	d.respec()
-	w.modify(d.object, w.by(d.manager, ""))
+	w.modify(d.item, w.by(d.manager, ""))
 	w.after(50*time.Millisecond, func() {
 		rs.respec(0)
 		rs.status = `{"replicas":0}`
-		w.add(rs.object, w.by(controllers, ""))
-		w.emit(d.object, "ScalingReplicaSet", fmt.Sprintf("Scaled up replica set %s from 0 to 1", rs.name), "deployment-controller", "Normal")
+		w.add(rs.item, w.by(controllers, ""))
+		w.emit(d.item, "ScalingReplicaSet", fmt.Sprintf("Scaled up replica set %s from 0 to 1", rs.name), "deployment-controller", "Normal")
 		w.roll(d, old, rs)
 	})
 }
@@ -210,12 +210,12 @@ func (w *world) rollout() {
 func (w *world) roll(d *deployment, old, rs *replicaSet) {
 	if rs.wanted < d.replicas {
 		rs.respec(rs.wanted + 1)
-		w.modify(rs.object, w.by(controllers, ""))
+		w.modify(rs.item, w.by(controllers, ""))
 		w.after(100*time.Millisecond, func() {
 			w.startPod(rs, func() {
 				if len(old.pods) > 0 {
 					old.respec(len(old.pods) - 1)
-					w.modify(old.object, w.by(controllers, ""))
+					w.modify(old.item, w.by(controllers, ""))
 					w.stopPod(old.pods[0])
 				}
 				w.roll(d, old, rs)
@@ -229,7 +229,7 @@ func (w *world) roll(d *deployment, old, rs *replicaSet) {
 	w.after(time.Minute, func() {
 		d.busy = false
 		if len(d.sets) > 3 {
-			w.remove(d.sets[0].object)
+			w.remove(d.sets[0].item)
 			d.sets = d.sets[1:]
 		}
 	})
@@ -249,11 +249,11 @@ func (w *world) scale() {
 		d.replicas--
 	}
 	d.respec()
-	w.modify(d.object, event.Write{}) // through the subresource scale
+	w.modify(d.item, object.Write{}) // through the subresource scale
 	w.after(40*time.Millisecond, func() {
 		rs.respec(d.replicas)
-		w.modify(rs.object, w.by(controllers, ""))
-		w.emit(d.object, "ScalingReplicaSet", fmt.Sprintf("Scaled replica set %s to %d", rs.name, d.replicas), "deployment-controller", "Normal")
+		w.modify(rs.item, w.by(controllers, ""))
+		w.emit(d.item, "ScalingReplicaSet", fmt.Sprintf("Scaled replica set %s to %d", rs.name, d.replicas), "deployment-controller", "Normal")
 		free := func() { d.busy = false }
 		if more {
 			w.startPod(rs, free)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 )
 
 const (
@@ -34,11 +34,11 @@ type world struct {
 	streams []*stream
 	of      map[string]*stream
 
-	there       []*object // when the daemon starts
+	there       []*item // when the daemon starts
 	namespaces  []string
-	nodes       []*object
-	leases      []*object
-	configMaps  []*object
+	nodes       []*item
+	leases      []*item
+	configMaps  []*item
 	customs     []*custom
 	deployments []*deployment
 	cronJobs    []*cronJob
@@ -54,15 +54,15 @@ type world struct {
 	away, back     time.Time // the daemon cannot reach the server until away; back is when it last could again
 
 	raw, list []byte
-	scanned   event.Object
+	scanned   object.Object
 	differ    changes.Differ
 }
 
 // stream is what is watched of one resource.
 type stream struct {
-	event.Source
+	object.Source
 	apiVersion string
-	renderer   *event.Renderer
+	renderer   *object.Renderer
 	count      line.Count
 
 	since       time.Time // of its last SYNCED
@@ -72,14 +72,14 @@ type stream struct {
 	lost      bool
 	lostAt    time.Time
 	lostFrom  int // the version until which the journal is complete
-	different map[*object]bool
-	in        []*object // those of different, in order
-	position  int       // version of its last line
+	different map[*item]bool
+	in        []*item // those of different, in order
+	position  int     // version of its last line
 }
 
 func newWorld(o Options) *world {
 	w := &world{Options: o, Rand: rand.New(rand.NewPCG(1, 2)), now: begin, version: 100000, of: make(map[string]*stream)}
-	for _, s := range []event.Source{
+	for _, s := range []object.Source{
 		{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
 		{Version: "v1", Resource: "nodes", Kind: "Node"},
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap"},
@@ -99,7 +99,7 @@ func newWorld(o Options) *world {
 	return w
 }
 
-func (w *world) watch(src event.Source) {
+func (w *world) watch(src object.Source) {
 	src.Stream, src.Cluster, src.ClusterUID = src.Resource, cluster, "16b2cc15-62ff-42a7-a3f9-69ac56d63392"
 	s := &stream{apiVersion: src.Version}
 	if src.Group != "" {
@@ -108,7 +108,7 @@ func (w *world) watch(src event.Source) {
 	}
 	s.Source = src
 	var err error
-	if s.renderer, err = event.NewRenderer(src, event.Shape{}); err != nil {
+	if s.renderer, err = object.NewRenderer(src, object.Shape{}); err != nil {
 		panic(err) // a constant is wrong
 	}
 	w.streams = append(w.streams, s)
@@ -175,7 +175,7 @@ func (w *world) trouble() {
 	for i, resource := range []string{"pods", "events", "deployments"} {
 		s, at := w.of[resource], day*time.Duration(25+25*i)/100
 		w.after(at, func() {
-			s.lost, s.lostAt, s.lostFrom, s.different = true, w.now, s.position, make(map[*object]bool)
+			s.lost, s.lostAt, s.lostFrom, s.different = true, w.now, s.position, make(map[*item]bool)
 			w.due = true
 			w.after(2*time.Minute, func() { w.relist(s) })
 		})
@@ -202,20 +202,20 @@ func (w *world) clock() time.Time {
 }
 
 // by is a writer that the line names; the zero Write leaves it out.
-func (w *world) by(manager, subresource string) event.Write {
-	return event.Write{Manager: []byte(manager), Subresource: []byte(subresource), At: w.now.Unix()}
+func (w *world) by(manager, subresource string) object.Write {
+	return object.Write{Manager: []byte(manager), Subresource: []byte(subresource), At: w.now.Unix()}
 }
 
 // add, modify and remove make a version of an object and the line about it.
-func (w *world) add(o *object, by event.Write) {
+func (w *world) add(o *item, by object.Write) {
 	o.created = w.now
 	w.change(o, line.Added, by)
 }
 
-func (w *world) modify(o *object, by event.Write) { w.change(o, line.Modified, by) }
-func (w *world) remove(o *object)                 { w.change(o, line.Deleted, event.Write{}) }
+func (w *world) modify(o *item, by object.Write) { w.change(o, line.Modified, by) }
+func (w *world) remove(o *item)                  { w.change(o, line.Deleted, object.Write{}) }
 
-func (w *world) change(o *object, t line.Type, by event.Write) {
+func (w *world) change(o *item, t line.Type, by object.Write) {
 	w.version++
 	o.version = w.version
 	o.gone = t == line.Deleted
@@ -228,10 +228,10 @@ func (w *world) change(o *object, t line.Type, by event.Write) {
 }
 
 // line writes a line about an object as it is now.
-func (w *world) line(o *object, t line.Type, origin line.Origin, by event.Write) {
+func (w *world) line(o *item, t line.Type, origin line.Origin, by object.Write) {
 	s := o.stream
 	w.raw = o.append(w.raw[:0])
-	l := event.Line{Type: t, Origin: origin, Received: w.clock(), Write: by}
+	l := object.Line{Type: t, Origin: origin, Received: w.clock(), Write: by}
 	if t == line.Modified {
 		var err error
 		if w.list, err = w.differ.Append(w.list[:0], o.written, w.raw); err != nil {
@@ -256,12 +256,12 @@ func (w *world) line(o *object, t line.Type, origin line.Origin, by event.Write)
 }
 
 // lost writes that a relist found an object gone.
-func (w *world) lost(o *object) {
+func (w *world) lost(o *item) {
 	start := w.beginLine()
 	err := o.renderer.Scan(o.written, &w.scanned)
 	if err == nil {
-		known := event.Known{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: string(w.scanned.ResourceVersion)}
-		w.lines, err = o.renderer.AppendGone(w.lines, w.clock(), known, event.Line{}, &w.scanned)
+		known := object.Known{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: string(w.scanned.ResourceVersion)}
+		w.lines, err = o.renderer.AppendGone(w.lines, w.clock(), known, object.Line{}, &w.scanned)
 	}
 	if err != nil {
 		panic(err)
@@ -281,14 +281,14 @@ func (w *world) beginLine() int {
 func (w *world) endLine(start int) { w.bytes += int64(len(w.lines) - start) }
 
 // snapshot writes that an object was there when the daemon started.
-func (w *world) snapshot(o *object) {
+func (w *world) snapshot(o *item) {
 	w.now = w.now.Add(100 * time.Microsecond)
 	w.version++
 	o.version = w.version
 	if o.created.IsZero() {
 		o.created = begin.Add(-time.Duration(w.IntN(int(90 * day))))
 	}
-	w.line(o, line.Added, line.FromSnapshot, event.Write{})
+	w.line(o, line.Added, line.FromSnapshot, object.Write{})
 }
 
 // relist ends an outage in which history was lost.
@@ -301,11 +301,11 @@ func (w *world) relist(s *stream) {
 	for _, o := range s.in {
 		switch {
 		case o.written == nil && !o.gone:
-			w.line(o, line.Added, line.FromRelist, event.Write{})
+			w.line(o, line.Added, line.FromRelist, object.Write{})
 		case o.written != nil && o.gone:
 			w.lost(o)
 		case o.written != nil:
-			w.line(o, line.Modified, line.FromRelist, event.Write{})
+			w.line(o, line.Modified, line.FromRelist, object.Write{})
 		}
 	}
 	s.different, s.in = nil, nil

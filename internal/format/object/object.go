@@ -1,4 +1,4 @@
-package event
+package object
 
 // Object is one scanned object. Its slices are parts of the bytes given to Scan or of scratch space of its own, and
 // valid until those change or the Object is scanned into again. An Object is best used over and over: it keeps its

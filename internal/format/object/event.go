@@ -1,4 +1,4 @@
-// Package event turns what an API server sends into journal lines, from raw JSON to raw JSON: no object is ever
+// Package object turns what an API server sends into journal lines, from raw JSON to raw JSON: no object is ever
 // decoded into a tree.
 //
 // A Renderer makes the lines: Scan finds in an object's bytes what a line needs and what is to be cut, AppendLine
@@ -21,7 +21,7 @@
 //     kind than a redaction path expects is redacted as a whole.
 //   - What a Shape hides is in no line, nor in what AppendShaped writes.
 //   - In a steady state nothing is allocated per event.
-package event
+package object
 
 // Source is what all lines of one stream share; ClusterUID is on those about the stream itself only.
 type Source struct {

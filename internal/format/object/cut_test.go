@@ -1,4 +1,4 @@
-package event_test
+package object_test
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"kubejournal/internal/format/changes"
-	"kubejournal/internal/format/event"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/object"
 	"kubejournal/test/eventtest"
 )
 
@@ -23,13 +23,13 @@ var cutAt = time.Date(2026, 11, 20, 16, 10, 22, 0, time.UTC)
 
 // cutter renders lines of one stream with the longest seq.
 type cutter struct {
-	r         *event.Renderer
-	prev, now event.Object
+	r         *object.Renderer
+	prev, now object.Object
 }
 
-func newCutter(tb testing.TB, src event.Source, shape event.Shape) *cutter {
+func newCutter(tb testing.TB, src object.Source, shape object.Shape) *cutter {
 	tb.Helper()
-	r, err := event.NewRenderer(src, shape)
+	r, err := object.NewRenderer(src, shape)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -37,13 +37,13 @@ func newCutter(tb testing.TB, src event.Source, shape event.Shape) *cutter {
 }
 
 var (
-	roles  = event.Source{Stream: "clusterroles.rbac.authorization.k8s.io", Cluster: "prod-eu1", Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles", Kind: "ClusterRole"}
-	events = event.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}
-	things = event.Source{Stream: "things.example.com", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing"}
+	roles  = object.Source{Stream: "clusterroles.rbac.authorization.k8s.io", Cluster: "prod-eu1", Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles", Kind: "ClusterRole"}
+	events = object.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}
+	things = object.Source{Stream: "things.example.com", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing"}
 )
 
 // line renders the change from one object to another; whole is the line without a bound.
-func (c *cutter) line(tb testing.TB, from, to string, payload event.Payload, maxBytes int) (whole, cut string, ok bool) {
+func (c *cutter) line(tb testing.TB, from, to string, payload object.Payload, maxBytes int) (whole, cut string, ok bool) {
 	tb.Helper()
 	if c.r.Scan([]byte(to), &c.now) != nil {
 		return "", "", false
@@ -58,7 +58,7 @@ func (c *cutter) line(tb testing.TB, from, to string, payload event.Payload, max
 			tb.Fatal(err)
 		}
 	}
-	l := event.Line{Type: line.Modified, Origin: line.FromWatch, Received: cutAt, Payload: payload, Changes: list}
+	l := object.Line{Type: line.Modified, Origin: line.FromWatch, Received: cutAt, Payload: payload, Changes: list}
 	render := func(maxBytes int) string {
 		l.MaxBytes = maxBytes
 		b, err := c.r.AppendLine(line.AppendSeq(nil, 1<<64-1), l, &c.now)
@@ -289,11 +289,11 @@ func TestPaddingHidesNoChange(t *testing.T) {
 	for name, trick := range tricks {
 		for _, maxBytes := range []int{16 << 10, 4 << 10, 2 << 10, 1 << 10} {
 			t.Run(fmt.Sprint(name, " ", maxBytes), func(t *testing.T) {
-				c := newCutter(t, roles, event.Shape{})
+				c := newCutter(t, roles, object.Shape{})
 				little := role("204", trick.before, fewRights, trick.moreBefore)
 				all := role("205", trick.after, allRights, trick.more)
 				for _, way := range [][3]string{{little, all, "*"}, {all, little, "get"}} {
-					whole, line, ok := c.line(t, way[0], way[1], event.WholeObject, maxBytes)
+					whole, line, ok := c.line(t, way[0], way[1], object.WholeObject, maxBytes)
 					if !ok {
 						t.Fatal("not scanned")
 					}
@@ -311,11 +311,11 @@ func TestPaddingHidesNoChange(t *testing.T) {
 					if maxBytes < 4<<10 {
 						continue
 					}
-					object := decode(t, line)["object"].(decoded)
-					if want := decode(t, whole)["object"].(decoded)["rules"]; !reflect.DeepEqual(object["rules"], want) && !trick.beside {
-						t.Errorf("rules are %v in %.900s", object["rules"], line)
+					raw := decode(t, line)["object"].(decoded)
+					if want := decode(t, whole)["object"].(decoded)["rules"]; !reflect.DeepEqual(raw["rules"], want) && !trick.beside {
+						t.Errorf("rules are %v in %.900s", raw["rules"], line)
 					}
-					metadata := object["metadata"].(decoded)
+					metadata := raw["metadata"].(decoded)
 					for _, key := range []string{"name", "uid", "resourceVersion", "creationTimestamp"} {
 						if m := decode(t, whole)["object"].(decoded)["metadata"].(decoded); !reflect.DeepEqual(metadata[key], m[key]) {
 							t.Errorf("%s is %v", key, metadata[key])
@@ -330,9 +330,9 @@ func TestPaddingHidesNoChange(t *testing.T) {
 // The same for what is padded itself: a rule with long names beside what it allows, and a binding.
 func TestPaddedRule(t *testing.T) {
 	pad := strings.Repeat("n", 20<<10)
-	c := newCutter(t, roles, event.Shape{})
+	c := newCutter(t, roles, object.Shape{})
 	from, to := role("204", "", "", ""), role("205", "", `{"resourceNames":["`+pad+`"],"apiGroups":["*","`+pad+`"],"verbs":["*"]}`, "")
-	whole, line, _ := c.line(t, from, to, event.WholeObject, 16<<10)
+	whole, line, _ := c.line(t, from, to, object.WholeObject, 16<<10)
 	checkCut(t, whole, line, 16<<10)
 	op := operation(t, line, "/rules/0")
 	if value, _ := op["value"].(decoded); value == nil || value["verbs"].([]any)[0] != "*" || value["apiGroups"].([]any)[0] != "*" {
@@ -341,7 +341,7 @@ func TestPaddedRule(t *testing.T) {
 	binding := func(pad, subjects string) string {
 		return `{"metadata":{"name":"b","annotations":{"a":"` + pad + `"}},"roleRef":{"kind":"ClusterRole","name":"admin"},"subjects":[` + subjects + `]}`
 	}
-	for _, payload := range []event.Payload{event.WholeObject, event.MetadataOnly, event.NoObject} {
+	for _, payload := range []object.Payload{object.WholeObject, object.MetadataOnly, object.NoObject} {
 		whole, line, _ = c.line(t, binding("", ""), binding(pad, `{"kind":"User","name":"eve"}`), payload, 1<<10)
 		checkCut(t, whole, line, 1<<10)
 		if op := operation(t, line, "/subjects/0"); op == nil || op["value"].(decoded)["name"] != "eve" {
@@ -353,13 +353,13 @@ func TestPaddedRule(t *testing.T) {
 // A cut of a value shows no more of what is redacted than the value does.
 func TestCutRedacted(t *testing.T) {
 	const secret = "c2VjcmV0LXZhbHVl"
-	c := newCutter(t, event.Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, event.Shape{Secret: true})
-	object := func(version string) string {
+	c := newCutter(t, object.Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, object.Shape{Secret: true})
+	raw := func(version string) string {
 		return `{"metadata":{"name":"s","resourceVersion":"` + version + `","annotations":{"pad":"` + strings.Repeat("a", 5000) + `","copy":"` +
 			strings.Repeat("b", 5000) + secret + `"}},"data":{` + padding(`"k%d":"`+secret+`",`, 500) + `,"` + version + `":"` + secret + `"}}`
 	}
 	for maxBytes := 300; maxBytes < 20_000; maxBytes += 97 {
-		whole, line, _ := c.line(t, object("1"), object("2"), event.WholeObject, maxBytes)
+		whole, line, _ := c.line(t, raw("1"), raw("2"), object.WholeObject, maxBytes)
 		checkCut(t, whole, line, maxBytes)
 		if strings.Contains(line, secret[:8]) {
 			t.Fatalf("%d bytes: %s", maxBytes, line)
@@ -374,9 +374,9 @@ func TestEveryBound(t *testing.T) {
 		return `{"kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"5","labels":{"b":"c"}},"reason":"R","message":"` + message +
 			`","count":3,"involvedObject":{"kind":"Pod","name":"web","uid":"x"}}`
 	}
-	for _, src := range []event.Source{things, events} {
-		c := newCutter(t, src, event.Shape{})
-		for _, payload := range []event.Payload{event.WholeObject, event.MetadataOnly, event.NoObject} {
+	for _, src := range []object.Source{things, events} {
+		c := newCutter(t, src, object.Shape{})
+		for _, payload := range []object.Payload{object.WholeObject, object.MetadataOnly, object.NoObject} {
 			for _, from := range []string{"", pod(""), pod("a" + message)} {
 				whole, _, _ := c.line(t, from, pod(message), payload, 0)
 				for maxBytes := len(whole) + 2; maxBytes > 0; maxBytes -= 5 {
@@ -391,10 +391,10 @@ func TestEveryBound(t *testing.T) {
 // newCutCheck returns a function that checks the lines of one change with one of several shapes.
 func newCutCheck(tb testing.TB) func(t testing.TB, from, to []byte, which uint8, maxBytes uint16) {
 	all := []*cutter{
-		newCutter(tb, things, event.Shape{}), newCutter(tb, events, event.Shape{}), newCutter(tb, things, event.Shape{Secret: true}),
-		newCutter(tb, things, event.Shape{Drop: []string{"metadata.managedFields"}, Redact: []string{"spec", "metadata.labels"}}),
+		newCutter(tb, things, object.Shape{}), newCutter(tb, events, object.Shape{}), newCutter(tb, things, object.Shape{Secret: true}),
+		newCutter(tb, things, object.Shape{Drop: []string{"metadata.managedFields"}, Redact: []string{"spec", "metadata.labels"}}),
 	}
-	payloads := []event.Payload{event.WholeObject, event.MetadataOnly, event.NoObject}
+	payloads := []object.Payload{object.WholeObject, object.MetadataOnly, object.NoObject}
 	return func(t testing.TB, from, to []byte, which uint8, maxBytes uint16) {
 		c, payload := all[which%4], payloads[which/4%3]
 		whole, line, ok := c.line(t, string(from), string(to), payload, max(int(maxBytes), 1))
@@ -491,17 +491,17 @@ func BenchmarkCut(b *testing.B) {
 		"numbers": role("1", "", "", `,"x":[`+padding("%d,", 220_000)+`]`),
 		"deep":    role("1", "", "", `,"x":`+strings.Repeat(`{"b":"`+strings.Repeat("c", 150)+`","a":`, 9000)+`1`+strings.Repeat("}", 9000)),
 	}
-	for name, object := range tricks {
+	for name, raw := range tricks {
 		b.Run(name, func(b *testing.B) {
-			c := newCutter(b, roles, event.Shape{})
-			if err := c.r.Scan([]byte(object), &c.now); err != nil {
+			c := newCutter(b, roles, object.Shape{})
+			if err := c.r.Scan([]byte(raw), &c.now); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
 			var out []byte
 			for b.Loop() {
 				var err error
-				out, err = c.r.AppendLine(line.AppendSeq(out[:0], 1), event.Line{Type: line.Added, Received: cutAt, MaxBytes: 16 << 10}, &c.now)
+				out, err = c.r.AppendLine(line.AppendSeq(out[:0], 1), object.Line{Type: line.Added, Received: cutAt, MaxBytes: 16 << 10}, &c.now)
 				if err != nil {
 					b.Fatal(err)
 				}
