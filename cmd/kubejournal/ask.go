@@ -77,7 +77,7 @@ A TIME is one of
   seq:1234                             the journal's line of that number
 `
 
-// versionHelp goes on with it where versions of the server are taken too.
+// versionHelp continues with it where versions of the server are taken too.
 const versionHelp = "  rv:1234                              a resourceVersion of the server, for one resource\n"
 
 // pagerHelp is a part of the help of the commands whose text is paged.

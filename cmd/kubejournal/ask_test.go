@@ -511,7 +511,7 @@ func TestNoCoverage(t *testing.T) {
 	}
 }
 
-// TestNow asks, without a time, while the daemon goes on: it has confirmed its stream lately, and that is good enough.
+// TestNow asks, without a time, while the daemon continues: it has confirmed its stream lately, and that is good enough.
 func TestNow(t *testing.T) {
 	clearEnv(t)
 	t.Chdir(t.TempDir())

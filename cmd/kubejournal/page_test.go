@@ -13,7 +13,7 @@ import (
 )
 
 // What the pages show of test/sample, which is the journal of a played incident, is what a terminal of 100 columns shows. With
-// -update it is written anew, and missing indexes of the sample first; test/sample/README.md says how the sample is made.
+// -update it is rewritten, and missing indexes of the sample first; test/sample/README.md says how the sample is made.
 func TestPagesAsk(t *testing.T) {
 	sample := filepath.Join(root, "test", "sample")
 	if *update {

@@ -55,7 +55,7 @@ func newDay(t *testing.T, begin time.Time) *aDay {
 	return d
 }
 
-// put writes an object, which is made anew if it is not there.
+// put writes an object, which is made again if it is not there.
 func (d *aDay) put(stream int, namespace, name, writer string) {
 	k := dayKinds[stream][0] + "/" + namespace + "/" + name
 	if d.live[k] == "" {

@@ -122,7 +122,7 @@ func TestTailOnTerminal(t *testing.T) {
 			t.Errorf("%d columns: %q", n, plain)
 		}
 	}
-	// It goes on, and ends with Ctrl-C, as a good end.
+	// It continues, and ends with Ctrl-C, as a good end.
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

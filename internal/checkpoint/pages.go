@@ -88,7 +88,7 @@ func (p *pages) walk(id uint64, at scope, least, limit []byte) error {
 	return err
 }
 
-// read returns a page with those that it goes on in, in the memory of its level.
+// read returns a page with those that it continues in, in the memory of its level.
 func (p *pages) read(id uint64) ([]byte, error) {
 	if id < metaPages || id >= uint64(len(p.seen)) {
 		return nil, fmt.Errorf("%w: there is no page %d", ErrDamaged, id)

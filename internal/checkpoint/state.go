@@ -21,13 +21,13 @@ type Stream struct {
 	Closing *line.Count `json:"closing,omitempty"`
 	// Turn is the leader's turn in which the list was begun of which Open or Closing is; 0 without leader election.
 	Turn uint64 `json:"turn,omitempty"`
-	// Restored counts how often the server was put back, by GAP lines, those of other replicas included: versions can only be
+	// Restored counts how often the server was restored, by GAP lines, those of other replicas included: versions can only be
 	// compared where it is the same. It is raised with a GAP line, and taken over with a published position.
 	Restored uint64 `json:"restored,omitempty"`
 	Coverage
 }
 
-// Coverage is from when to when the journal has every change of a stream, in Unix nanoseconds; 0 is unknown. It begins anew
+// Coverage is from when to when the journal has every change of a stream, in Unix nanoseconds; 0 is unknown. It starts over
 // behind each GAP.
 type Coverage struct {
 	// Since is the time of the SYNCED line that it began with.
@@ -203,7 +203,7 @@ func (s *Stream) From() string {
 	return s.ResourceVersion
 }
 
-// Clone returns a copy for a batch: s goes on changing.
+// Clone returns a copy for a batch: s keeps changing.
 func (s *Stream) Clone() *Stream {
 	c := *s
 	if s.Open != nil {

@@ -36,7 +36,7 @@ const maxAdoptFailures = 5
 
 func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 
-// failed records a failure, and reports whether the stream is to go on without: the server does not have this version, or
+// failed records a failure, and reports whether the stream is to continue without: the server does not have this version, or
 // does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
 	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) || errors.As(err, new(*client.UnconfirmedError)) {
@@ -119,7 +119,7 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 	return true, s.list(ctx)
 }
 
-// mustRedeliver reports whether a list has to write all objects: the server was put back, so that one at the version that is known
+// mustRedeliver reports whether a list has to write all objects: the server was restored, so that one at the version that is known
 // may be another, also where only the journal knows how far a list after that had come; or others may have written what the
 // checkpoint does not have, in a list that they did not finish or that this replica has not followed.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
@@ -136,7 +136,7 @@ func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	return s.state.From() == "" && s.state.PendingGap == "" && (published.Begun || published.Position != "")
 }
 
-// listsBack reports whether a list is not complete that is behind a GAP of a server that was put back.
+// listsBack reports whether a list is not complete that is behind a GAP of a server that was restored.
 func (s *Stream) listsBack() bool {
 	return s.state.Open != nil && s.state.Open.Reason == line.PositionAheadOfServer
 }
@@ -186,7 +186,7 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 	return s.rec.Flush(ctx)
 }
 
-// adopts reports whether the stream can go on from a published position: not where lines of its own are missing,
+// adopts reports whether the stream can continue from a published position: not where lines of its own are missing,
 // nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there before:
 // a server forgets in its watch cache before it does in etcd.
 func (s *Stream) adopts(published recorder.Published) bool {
@@ -196,7 +196,7 @@ func (s *Stream) adopts(published recorder.Published) bool {
 		return false
 	case !published.Standby && (published.Listed || s.state.PendingGap == line.CheckpointLost && !published.Other):
 		return false
-	case published.Standby && published.Restored > s.state.Restored: // a leader has written that the server was put back
+	case published.Standby && published.Restored > s.state.Restored: // a leader has written that the server was restored
 		return true
 	case s.state.PendingGap == line.PositionAheadOfServer:
 		return false
@@ -219,7 +219,7 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 	if known := r.diff.known; known != nil && (restored > s.state.Restored || s.state.PendingGap == line.CheckpointLost) {
 		r.diff.known = func(namespace, name string) (object.Known, bool, error) {
 			k, ok, err := known(namespace, name)
-			k.Doubtful = true // versions have begun anew, perhaps before an attempt that failed
+			k.Doubtful = true // versions have started over, perhaps before an attempt that failed
 			return k, ok, err
 		}
 	}

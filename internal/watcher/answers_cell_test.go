@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// silenceLimit is how long a stream may neither go on nor show a reason.
+	// silenceLimit is how long a stream may neither continue nor show a reason.
 	silenceLimit = 15 * time.Minute
 	// recoveryLimit is how long a stream may need once the server is well: a Retry-After is 5 minutes at most, and a
 	// watch that hangs is given up 11 minutes after its beginning.
@@ -201,7 +201,7 @@ func (c *cell) provoke(begin bool) {
 	}
 }
 
-// suffer lets time pass while there is something wrong. Writes go on.
+// suffer lets time pass while there is something wrong. Writes continue.
 func (c *cell) suffer(lasts time.Duration, always bool) {
 	began := time.Now()
 	for _, s := range c.streams {

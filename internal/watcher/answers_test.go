@@ -156,7 +156,7 @@ const answersMean = 1.2 * troubleMean
 const racedShare = 24
 
 // TestAnswers gives each answer to each kind of request: three times, then no more; and for as long as -answers.for. In every cell
-// the stream goes on, or takes another way, or shows a reason; and when it is over, the journal tells what the server
+// the stream continues, or takes another way, or shows a reason; and when it is over, the journal tells what the server
 // has. With -v it prints the table; all of it with -answers.share=1.
 func TestAnswers(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

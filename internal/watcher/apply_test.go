@@ -220,7 +220,7 @@ func TestApplyAnotherVersion(t *testing.T) {
 }
 
 // A version that the server comes to prefer changes nothing while it serves the
-// one before, whatever else is asked of the daemon; then the stream goes on with
+// one before, whatever else is asked of the daemon; then the stream continues with
 // it by itself.
 func TestPreferredVersionChanges(t *testing.T) {
 	bubble(t, fake.Options{}, entries("widgets.example.com", "nothing.example.com"), func(w *harness) {
@@ -467,7 +467,7 @@ func TestMisspeltRedactRule(t *testing.T) {
 	}
 }
 
-// A rule by a short name goes on to hold where another resource takes that name,
+// A rule by a short name continues to hold where another resource takes that name,
 // or the resource gives it up.
 func TestRedactRuleOutlivesItsName(t *testing.T) {
 	bubble(t, fake.Options{}, entries("widgets.example.com", "aardvarks.animals.example.com"), func(w *harness) {

@@ -304,7 +304,7 @@ func TestChangesTurnedOnWhileForbidden(t *testing.T) {
 }
 
 // The checkpoint cannot be written while a stream that compares nothing any more drops its previous versions: the
-// stream retries, others go on, and the daemon stays.
+// stream retries, others continue, and the daemon stays.
 func TestDropPreviousFails(t *testing.T) {
 	bubble(t, fake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
 		w.set("default", "a", "Running", "1")

@@ -70,7 +70,7 @@ var (
 	errNoListEnd = errors.New("the list does not come to its end")
 	errNotExact  = errors.New("the server does not list at an exact version")
 
-	// errStore says that the checkpoint cannot be read: no stream can go on.
+	// errStore says that the checkpoint cannot be read: no stream can continue.
 	errStore = errors.New("read checkpoint")
 )
 

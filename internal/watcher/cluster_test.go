@@ -270,7 +270,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 	}
 }
 
-// The other cluster does not let its uid be read: nothing of it is written, the streams say why, and go on once the
+// The other cluster does not let its uid be read: nothing of it is written, the streams say why, and continue once the
 // address leads to the journalled cluster again.
 func TestClusterThatDoesNotTell(t *testing.T) {
 	for name, ahead := range map[string]int{"equal": 0, "lower": -7, "higher": 7} {
@@ -297,7 +297,7 @@ func TestClusterThatDoesNotTell(t *testing.T) {
 	}
 }
 
-// Where the uid could never be read, everything goes on without; and the first one that can be read is kept.
+// Where the uid could never be read, everything continues without; and the first one that can be read is kept.
 func TestClusterThatWasNeverKnown(t *testing.T) {
 	between(t, fake.Options{}, "a connection for each request", 0, func(c *twoClusters) {
 		learnt := func() string {

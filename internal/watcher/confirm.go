@@ -78,7 +78,7 @@ func (p *pace) began() {
 	p.unread, p.made = p.read.Sub(p.current) > lateAfter, time.Time{}
 }
 
-// synced notes that the stream begins anew, with a complete list that was asked for then; zero is in an earlier process.
+// synced notes that the stream starts over, with a complete list that was asked for then; zero is in an earlier process.
 // What came since is still to be read.
 func (p *pace) synced(asked time.Time) { *p = pace{current: asked, noted: asked} }
 

@@ -104,7 +104,7 @@ func TestLateAfterTheQuestion(t *testing.T) {
 	})
 }
 
-// A stream that goes on at its position may have read what waited in another life of it.
+// A stream that continues at its position may have read what waited in another life of it.
 func TestLateBeforeTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pace{current: time.Now()}

@@ -93,7 +93,7 @@ func TestCoverage(t *testing.T) {
 			}
 		}
 
-		// A stop, after which the watch goes on.
+		// A stop, after which the watch continues.
 		w.at(began, 200)
 		w.stop()
 		before := got
@@ -108,7 +108,7 @@ func TestCoverage(t *testing.T) {
 		put(500)
 		w.wantCovered(began, before+" Stopped, 150-300 late CaughtUp, 300-500")
 
-		// Entries come and go. A stream that comes back goes on from its position.
+		// Entries come and go. A stream that comes back continues from its position.
 		before = w.covered("configmaps", began)
 		w.mustApply(entries("secrets"), nil)
 		w.pass(2 * time.Second)

@@ -106,7 +106,7 @@ func rewrite(t *testing.T, name string, srv *fake.Server, dir string) {
 }
 
 // A token is replaced and the old one revoked, before or after the new one is
-// there to be read. The watch goes on where it stood, and the server is not
+// there to be read. The watch continues where it stood, and the server is not
 // asked in vain more than a few times.
 func TestTokenIsReplaced(t *testing.T) {
 	noLeaks(t)

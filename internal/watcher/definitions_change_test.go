@@ -10,7 +10,7 @@ import (
 )
 
 // A resource goes and comes back as another kind, or in another scope, before its stream notices that it was gone: a
-// definition that was replaced, or an aggregated API with another server behind it. The stream says so, and goes on once
+// definition that was replaced, or an aggregated API with another server behind it. The stream says so, and continues once
 // the server was asked what it serves.
 func TestResourceChanges(t *testing.T) {
 	for name, change := range map[string]func(*fake.Resource){

@@ -29,7 +29,7 @@ var habitForms = []struct {
 }
 
 // TestHabits has one resource of three served with a habit: an answer that looks right and is not. In every cell each
-// line is true, no id comes twice, no position goes back, the other streams go on, requests are few, and the stream
+// line is true, no id comes twice, no position goes back, the other streams continue, requests are few, and the stream
 // with the habit is exact or says why it is not. When the habit is over, the journal says what the server has.
 func TestHabits(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

@@ -216,7 +216,7 @@ func TestRecreatedAcrossKill(t *testing.T) {
 	}
 }
 
-// A relist that dies in the middle of writing goes on after its GAP: what is
+// A relist that dies in the middle of writing continues after its GAP: what is
 // written is not written again.
 func TestKilledInARelist(t *testing.T) {
 	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {

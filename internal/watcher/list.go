@@ -76,7 +76,7 @@ func (l *lists) failed(refused bool) bool {
 
 var listForm = map[bool]string{false: "streamed", true: "pages"} // by lists.paged, for logs
 
-// list reads all objects, writes the difference, and goes on watching from there. It always returns an error: why that
+// list reads all objects, writes the difference, and continues watching from there. It always returns an error: why that
 // ended. Where the server refuses to stream the list, it is read in pages at once.
 func (s *Stream) list(ctx context.Context) error {
 	s.setState(Listing, s.reason)
@@ -110,7 +110,7 @@ func (s *Stream) list(ctx context.Context) error {
 }
 
 // listStreamed lists through a watch with sendInitialEvents: objects first, a bookmark at their end, and then the watch
-// goes on.
+// continues.
 func (s *Stream) listStreamed(ctx context.Context) error {
 	r, err := s.newRelist(ctx)
 	if err != nil {

@@ -81,7 +81,7 @@ func listOpen(lines []invariant.Line) bool {
 	return len(open) > 0
 }
 
-// wellCovered checks that what is well is claimed: an interval of each stream goes on.
+// wellCovered checks that what is well is claimed: an interval of each stream continues.
 func (m *model) wellCovered() {
 	m.t.Helper()
 	for range 2 { // the first may find that history is lost
@@ -137,7 +137,7 @@ func (m *model) claims(all []coverage.Stream, lines []invariant.Line) error {
 		for _, i := range by[stream] {
 			if i.From.Before(t) && t.Before(i.To) { // of what happens in the moment of a SYNCED, the list may show the last
 				if !m.well && m.fault.stalled() && !i.Pulsed.IsZero() && !t.Before(i.Pulsed) {
-					continue // to be taken back once the watch goes on, and then this is looked at too
+					continue // to be taken back once the watch continues, and then this is looked at too
 				}
 				return true, i.Late || m.fault.stalled()
 			}

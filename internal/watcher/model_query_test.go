@@ -442,7 +442,7 @@ func (o *oracle) truth(st *query.State, streams []modelStream, asked func(invari
 	if from == 0 {
 		return
 	}
-	// Streams that overlap lag each by itself: one may have an object that was made anew while another has the one before it.
+	// Streams that overlap lag each by itself: one may have an object that was made again while another has the one before it.
 	latest := &query.State{At: st.At}
 	for i := range st.Items {
 		a := &st.Items[i]

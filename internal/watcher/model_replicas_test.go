@@ -30,10 +30,10 @@ type replica struct {
 	unzipped map[string][]byte // rotated files, by name
 	name     string
 	cut      atomic.Int32 // what of its way to the server
-	restored atomic.Bool  // the server was put back once, and the Lease with it
+	restored atomic.Bool  // the server was restored once, and the Lease with it
 }
 
-// What is cut of a replica's way to the server. It goes on when that ends, if nobody has given up by then.
+// What is cut of a replica's way to the server. It continues when that ends, if nobody has given up by then.
 const (
 	cutNothing  = iota
 	cutRequests // they do not reach the server

@@ -119,7 +119,7 @@ func (m *model) churn(r *rand.Rand) string {
 	return fmt.Sprintf("writes, versions %d to %d", from+1, m.srv.Version())
 }
 
-// writable tells whether anything may be written.
+// writable reports whether anything may be written.
 func (m *model) writable(r *rand.Rand) bool {
 	if m.frozen && r.IntN(3) == 0 {
 		m.settle()
@@ -336,7 +336,7 @@ func (m *model) restore(r *rand.Rand) string {
 		if m.replicas != nil {
 			m.choose(m.replicas[r.IntN(len(m.replicas))])
 		}
-		m.kill() // another one may find the server put back at its takeover
+		m.kill() // another one may find the server restored at its takeover
 	}
 	m.srv.RestoreTo(v)
 	m.writeAgain(m.written[:before], again)
@@ -355,7 +355,7 @@ func (m *model) restore(r *rand.Rand) string {
 	return fmt.Sprintf("the server goes back from %d to %d, and on by %d at once", now, v, again)
 }
 
-// writeAgain writes so many versions. Of those that were there before the server was put back, it writes the same objects again, with
+// writeAgain writes so many versions. Of those that were there before the server was restored, it writes the same objects again, with
 // other content. No line has to tell of them: what an object has become since may be all that is listed.
 func (m *model) writeAgain(undone []written, versions int) {
 	m.t.Helper()
@@ -526,6 +526,6 @@ func (m *model) heal() {
 	}
 }
 
-// longestSilence is how long a watch may go on that says nothing: one that began
+// longestSilence is how long a watch may continue that says nothing: one that began
 // with a list lasts up to an hour.
 const longestSilence = 62 * time.Minute

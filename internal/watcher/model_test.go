@@ -110,7 +110,7 @@ type model struct {
 	starts []time.Time // of the daemon
 
 	started map[string]bool // streams that a daemon was told to journal
-	// frozen is from the moment the server is put back until every stream has
+	// frozen is from the moment the server is restored until every stream has
 	// seen it. A server that has come past a stream's position again cannot be told
 	// from one that never went back, so nothing is written meanwhile.
 	frozen   bool
@@ -181,7 +181,7 @@ func streamsOf(e config.Resource) []modelStream {
 	return all
 }
 
-// holds tells whether the stream tells of an object, which may be nil.
+// holds reports whether the stream tells of an object, which may be nil.
 func (s modelStream) holds(object map[string]any) bool {
 	if object == nil {
 		return false

@@ -113,7 +113,7 @@ func TestOutageTable(t *testing.T) {
 				says("soon", !tc.alone, true)
 				w.pass(time.Minute)
 				says("after a minute", !tc.alone, tc.alone)
-				// Every answer is as of the last pulse, but of what goes on.
+				// Every answer is as of the last pulse, but of what continues.
 				for _, stream := range []string{"secrets", "configmaps?namespace=n07"} {
 					lost, old := time.Since(began), w.believed(stream)
 					if follows := tc.alone && stream != "secrets"; follows && old > 6*time.Second || !follows && old < lost {

@@ -122,7 +122,7 @@ func TestPendingUntilAllowed(t *testing.T) {
 }
 
 // What was allowed and is no more keeps its position: nothing reads as deleted,
-// and once it is allowed again the stream goes on without a gap.
+// and once it is allowed again the stream continues without a gap.
 func TestForbiddenForAWhile(t *testing.T) {
 	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
@@ -219,7 +219,7 @@ func TestDefinitionComesBackWithAnotherVersion(t *testing.T) {
 	}
 }
 
-// One stream that cannot go on is in nobody's way.
+// One stream that cannot continue is in nobody's way.
 func TestOneFaultStopsNoOther(t *testing.T) {
 	bubble(t, fake.Options{}, entries("configmaps", "secrets", "deployments.apps", "nothing.example.com"), func(w *harness) {
 		w.srv.SetFault(on("secrets", "", statusFault(500)))

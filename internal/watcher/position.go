@@ -46,7 +46,7 @@ func (s *Stream) lose(ctx context.Context, o outcome) error {
 	return s.rec.Submit(ctx, b)
 }
 
-// back notes, in the middle of a list, that a version has shown that the server was put back. This replaces any other reason for a
+// back notes, in the middle of a list, that a version has shown that the server was restored. This replaces any other reason for a
 // GAP. It returns errAhead, with a text.
 func (s *Stream) back(version, format string, args ...any) error {
 	s.state.Lose(line.PositionAheadOfServer)

@@ -228,7 +228,7 @@ func TestStalledIsShort(t *testing.T) {
 
 // Packets vanish, and no end of the connection is ever seen. With HTTP/2, which
 // has pings, client-go finds out; with HTTP/1.1 the watch's silence does. New
-// connections work: the watch goes on where it stood.
+// connections work: the watch continues where it stood.
 func TestHalfOpenConnection(t *testing.T) {
 	noLeaks(t)
 	for name, c := range map[string]struct {

@@ -177,7 +177,7 @@ func TestReadyWithoutOneAPI(t *testing.T) {
 }
 
 // Rights, credentials and a config that are at fault hold a rollout back, however many other streams work; so does an
-// API server of which nothing can be journalled. What is mended lets it go on. What happens to one stream later does
+// API server of which nothing can be journalled. What is mended lets it continue. What happens to one stream later does
 // not matter.
 func TestNotReady(t *testing.T) {
 	forbidden := func(*http.Request) *http.Response { return answerStatus(403, "Forbidden") }

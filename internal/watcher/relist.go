@@ -83,7 +83,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 
 // decideGap asks for the server's version and writes the GAP line, so that a reader hears of the gap now and not when the
 // list is complete. It leaves the line due where the server is still at the position: then there may be no gap. Behind a
-// line that an earlier attempt has written, a crash included, this attempt goes on with what is not written yet. Where
+// line that an earlier attempt has written, a crash included, this attempt continues with what is not written yet. Where
 // there is another reason since then, such as a lost checkpoint, it has a line of its own.
 func (r *relist) decideGap(ctx context.Context) (err error) {
 	s := r.s
@@ -148,7 +148,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 }
 
 // takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty while
-// the list goes on.
+// the list continues.
 func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Time) (rv string, err error) {
 	mine, err := r.s.scan(e.Type, e.Object)
 	if e.Type != line.Bookmark {
@@ -301,7 +301,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if err := r.writeGap(ctx, rv); err != nil {
 		return err
 	}
-	// Its last lines go on their own: if the turn of this replica ends between them, how far they had come is known.
+	// Its last lines continue their own: if the turn of this replica ends between them, how far they had come is known.
 	if err := r.submit(ctx); err != nil {
 		return err
 	}

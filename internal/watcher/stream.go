@@ -102,7 +102,7 @@ type Stream struct {
 	state    checkpoint.Stream // the position, see position.go
 	adoption adoption
 	habit    habit
-	backAt   string // the version that has shown that the server was put back, for the GAP line
+	backAt   string // the version that has shown that the server was restored, for the GAP line
 	pace     pace
 	lists    lists
 	blind    blind

@@ -83,7 +83,7 @@ type harness struct {
 
 	// writes is what the server has acknowledged to streams of whole resources.
 	writes []invariant.Write
-	epoch  int // how often the server was put back
+	epoch  int // how often the server was restored
 	serial int // makes every write another content
 	pad    int // bytes that are added to every object
 	// interrupted says that a list may have begun again on the way.

@@ -10,7 +10,7 @@ import (
 
 // writers knows what is needed of the last version of each object to find out who writes the next one, where that is not
 // stored with the version: it is in memory, and after a start not known before an object's next event. It is
-// right or missing: every event of a watch is taken, in the server's order, and a list begins anew.
+// right or missing: every event of a watch is taken, in the server's order, and a list starts over.
 type writers struct {
 	marks   map[uint64]object.Mark // by a hash of the uid; nil where the store has them
 	selects bool                   // the stream has selectors, by which an object may come and go that exists all the time

@@ -34,7 +34,7 @@ type Request struct {
 	Code       int    // of the answer; 0 where the log has none yet
 	RequestURI string
 	Received   time.Time
-	Answered   time.Time // or, of a watch that goes on, begun to be
+	Answered   time.Time // or, of a watch that continues, begun to be
 	// Of AuditWrites: the object that was the answer, and its uid and version. A Status has neither.
 	Object       json.RawMessage
 	UID, Version string

@@ -76,7 +76,7 @@ func request(t *testing.T, config *rest.Config, path string) (int, string) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	// One line is enough: the body of a watch goes on.
+	// One line is enough: the body of a watch continues.
 	line, err := bufio.NewReader(response.Body).ReadString('\n')
 	if err != nil && line == "" && response.ContentLength != 0 {
 		t.Fatalf("GET %s: %v", path, err)

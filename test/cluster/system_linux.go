@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopped says whether all threads of a child stand still after SIGSTOP, which they do some time after the signal was
+// stopped reports whether all threads of a child stand still after SIGSTOP, which they do some time after the signal was
 // sent. It asks about stops only and leaves the answer in place, so it takes nothing from whoever waits for the end.
 func stopped(pid int) (bool, error) {
 	var info unix.Siginfo

@@ -2,7 +2,7 @@
 // and prints what became of the writes that the server acknowledged, as Markdown:
 //
 //	kill   all readers are killed by SIGKILL in the middle of the writes and come back after some seconds
-//	gap    they are stopped in order, writes go on, etcd is compacted, the API server restarted, and they come back
+//	gap    they are stopped in order, writes continue, etcd is compacted, the API server restarted, and they come back
 //	taken  of two replicas of each that can have some, the one that writes is killed
 //	load   each in its turn reads updates while they are made: CPU time, memory, lag
 //

@@ -210,7 +210,7 @@ func (c *campaign) sweep(ctx context.Context, cancel context.CancelFunc, s story
 	return c.close(teller)
 }
 
-// try tells a story with one fault, and tells whether it befell an operation, or could not be told.
+// try tells a story with one fault, and reports whether it befell an operation, or could not be told.
 func (c *campaign) try(ctx context.Context, cancel context.CancelFunc, s *teller, m mode, n int, at func(*Operation) bool) bool {
 	hit, _, err := s.tell(ctx, &fault{mode: m, at: at, seed: c.seed + uint64(n)})
 	c.mu.Lock()

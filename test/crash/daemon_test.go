@@ -19,7 +19,7 @@ const (
 	patience = time.Minute // for what should come at once
 	// stopLimit is how long a daemon may take to end after SIGTERM: a pod's grace period.
 	stopLimit = 30 * time.Second
-	// noticed is how long a failure that readiness does not tell of goes on.
+	// noticed is how long a failure that readiness does not tell of continues.
 	noticed = 100 * time.Millisecond
 	// failuresEnough are enough of them.
 	failuresEnough = 3

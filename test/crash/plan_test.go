@@ -30,7 +30,7 @@ const (
 
 var modes = []mode{killBefore, killAfter, fails, failsOn, doneFails, isShort, powerCut, powerPart, syncLost}
 
-// takes tells whether the mode can befall such an operation.
+// takes reports whether the mode can befall such an operation.
 func (m mode) takes(op *Operation) bool {
 	switch m {
 	case isShort:
@@ -41,12 +41,12 @@ func (m mode) takes(op *Operation) bool {
 	return true
 }
 
-// kills tells whether the daemon is killed, and not only hindered.
+// kills reports whether the daemon is killed, and not only hindered.
 func (m mode) kills() bool {
 	return slices.Contains([]mode{killBefore, killAfter, powerCut, powerPart, syncLost}, m)
 }
 
-// cuts tells whether the folder is put back.
+// cuts reports whether the folder is put back.
 func (m mode) cuts() bool { return m == powerCut || m == powerPart || m == syncLost }
 
 // laterBy is how many operations after a sync that lost something the power is cut, at most.
@@ -227,7 +227,7 @@ type state struct {
 	since    time.Duration
 	running  bool
 	failures int
-	lasting  bool // the fault goes on
+	lasting  bool // the fault continues
 	err      error
 }
 
@@ -259,7 +259,7 @@ func (p *plan) trace() string {
 	return b.String()
 }
 
-// isVital tells whether readiness and the counters must tell of the failure of an operation.
+// isVital reports whether readiness and the counters must tell of the failure of an operation.
 func isVital(op *Operation) bool {
 	switch op.Role {
 	case Journal:

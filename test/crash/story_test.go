@@ -19,7 +19,7 @@ import (
 type story struct {
 	name   string
 	bursts int // of writes
-	// again goes on in the world of the fault before: the run begins with the files that a kill left. There, old files
+	// again continues in the world of the fault before: the run begins with the files that a kill left. There, old files
 	// are removed, and the stop does not wait until the others are compressed. Without it each fault has a world of
 	// its own, in which there are no files yet.
 	again bool

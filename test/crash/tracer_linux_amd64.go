@@ -51,7 +51,7 @@ func Start(c Command, plan Plan) (*Process, error) {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Alive tells whether the process has not ended yet.
+// Alive reports whether the process has not ended yet.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.done:

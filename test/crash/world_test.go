@@ -307,7 +307,7 @@ func wholeLines(name string) ([]invariant.Line, error) {
 	return all, nil
 }
 
-// caughtUp tells whether the lines bring a reader to where the server is.
+// caughtUp reports whether the lines bring a reader to where the server is.
 func (w *world) caughtUp() error {
 	if err := w.collect(); err != nil {
 		return err
@@ -349,7 +349,7 @@ func (w *world) live() (invariant.State, error) {
 	return live, nil
 }
 
-// settled tells whether the files are as they should be at rest: nothing half done, nothing left over but, if mayLeave
+// settled reports whether the files are as they should be at rest: nothing half done, nothing left over but, if mayLeave
 // says so, a checkpoint's first form.
 func (w *world) settled(mayLeave bool) error {
 	entries, err := os.ReadDir(w.folder)

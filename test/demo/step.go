@@ -74,7 +74,7 @@ func compare(want []string, lines []line) (missing, surplus []string) {
 	return missing, surplus
 }
 
-// matters says whether a line is one of those that the demo answers for: the API server has objects of its own, and
+// matters reports whether a line is one of those that the demo answers for: the API server has objects of its own, and
 // changes them as it likes.
 func matters(l *line) bool {
 	return l.Type == "GAP" || l.Type == "SYNCED" || l.Namespace == shop || l.Resource == "namespaces" && l.Name == shop

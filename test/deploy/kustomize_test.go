@@ -72,7 +72,7 @@ func withComponent(t *testing.T, overlay string, components ...string) string {
 	return folder
 }
 
-// checkRBACFile tells whether rbac.yaml is what the program prints for the config beside it, word for word.
+// checkRBACFile reports whether rbac.yaml is what the program prints for the config beside it, word for word.
 func checkRBACFile(t *testing.T, m manifests, folder string) {
 	t.Helper()
 	args := []string{"rbac", "--config", "kubejournal.yaml", "--offline"}

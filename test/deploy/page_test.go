@@ -390,7 +390,7 @@ resources:
 	write(text + "  - services\n")
 	said("reloaded at")
 	b.shown(`document.getElementById("reload").textContent.startsWith("in effect") && !document.querySelector(".alerts")`)
-	// Who looks for one stream goes on seeing that one.
+	// Who looks for one stream continues seeing that one.
 	b.until(`document.querySelectorAll("tbody tr").length === 8 && document.querySelector("#filter").offsetWidth > 0`)
 	b.run(`
 		document.querySelector("#filter").value = "PENDING";

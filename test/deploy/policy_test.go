@@ -85,7 +85,7 @@ func checkPolicy(t *testing.T, m manifests) {
 	checkSelectors(t, m, template)
 }
 
-// sidecar tells whether the daemon runs beside another program.
+// sidecar reports whether the daemon runs beside another program.
 func sidecar(pod corev1.PodSpec) bool {
 	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == "kubejournal" })
 }

@@ -88,7 +88,7 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// mayBeEmpty tells whether a panel's query has no answer as long as all is well.
+// mayBeEmpty reports whether a panel's query has no answer as long as all is well.
 func mayBeEmpty(title, query string) bool {
 	for name := range rare {
 		if strings.Contains(query, name) {

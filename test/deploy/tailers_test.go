@@ -398,7 +398,7 @@ func (r *rsyslog) name() string   { return "rsyslog" }
 func (r *rsyslog) got() *received { return &r.all }
 func (r *rsyslog) stop()          { r.process.stop() }
 
-// running tells whether it has not been stopped.
+// running reports whether it has not been stopped.
 func (r *rsyslog) running() bool { return r.process != nil && r.process.Alive() }
 
 func (r *rsyslog) start() {

@@ -65,7 +65,7 @@ func (f Fault) String() string {
 	return [...]string{"none", "fail", "fail persisted", "half", "kill before", "kill after", "kill half"}[f]
 }
 
-// Kills tells whether nothing follows a fault.
+// Kills reports whether nothing follows a fault.
 func (f Fault) Kills() bool { return f >= KillBefore }
 
 // Disk is a disk.FS on the operating system's. Safe for concurrent use.

@@ -41,7 +41,7 @@ type lastSeen struct {
 	relists int  // in which it was told of last
 }
 
-// Look goes on with later lines.
+// Look continues with later lines.
 func (c *ChangesCheck) Look(lines []Line) {
 	if c.streams == nil {
 		c.streams = make(map[string]*changing)
@@ -60,7 +60,7 @@ func (c *ChangesCheck) Look(lines []Line) {
 		case Gap:
 			s.relists++
 			for _, k := range s.objects {
-				// A server that was put back is told of before a checkpoint that was lost. A replica that takes over may not
+				// A server that was restored is told of before a checkpoint that was lost. A replica that takes over may not
 				// know the last version that was told.
 				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead || l.Term > 1
 			}

@@ -172,7 +172,7 @@ func (e epochs) of(l *Line) int {
 	return e[l.Stream]
 }
 
-// selects tells whether objects come to a stream and leave it by their labels or fields: then a uid that has left may
+// selects reports whether objects come to a stream and leave it by their labels or fields: then a uid that has left may
 // come again.
 func selects(stream string) bool {
 	return strings.Contains(stream, "Selector=")

@@ -13,7 +13,7 @@
 //
 // # Epochs
 //
-// A server put back from a backup counts its versions from an earlier one again. What a stream's lines say before and
+// A server restored from a backup counts its versions from an earlier one again. What a stream's lines say before and
 // after that can be compared only in parts, so lines and writes have an epoch: the number of GAP lines with the reason
 // PositionAheadOfServer that the stream has after it.
 package invariant

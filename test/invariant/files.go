@@ -74,7 +74,7 @@ func JournalFiles(path string) ([]string, error) {
 	return names, nil
 }
 
-// isRotated tells whether name, without .gz, is that of a file rotated away from path: <stem>-<time><ext>.
+// isRotated reports whether name, without .gz, is that of a file rotated away from path: <stem>-<time><ext>.
 func isRotated(path, name string) bool {
 	ext := filepath.Ext(path)
 	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(filepath.Base(path), ext)+"-")

@@ -76,7 +76,7 @@ func TestReadJournal(t *testing.T) {
 		"order of seq, not of name": {map[string]string{
 			"journal.jsonl":                         piece(5, 5),
 			"journal-2026-11-20T16-10-22.123.jsonl": piece(3, 4),
-			"journal-2026-11-20T16-10-22.124.jsonl": piece(1, 2), // the clock was put back
+			"journal-2026-11-20T16-10-22.124.jsonl": piece(1, 2), // the clock was set back
 		}, "[1 2 3 4 5]"},
 		"no active file": {map[string]string{"journal-2026-11-20T16-10-22.123.jsonl": piece(1, 2)}, "[1 2]"},
 		"empty files": {map[string]string{

@@ -230,5 +230,5 @@ func skip(raw []byte, i int) int {
 	}
 }
 
-// about tells whether the line is about an object.
+// about reports whether the line is about an object.
 func (l *Line) about() bool { return l.Type == Added || l.Type == Modified || l.Type == Deleted }

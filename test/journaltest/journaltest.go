@@ -397,7 +397,7 @@ func (s *Stream) line(l object.Line, o *object.Object) {
 // Snapshot begins the stream: what is put up to Synced existed before.
 func (s *Stream) Snapshot() { s.origin, s.count = line.FromSnapshot, line.Count{} }
 
-// Adopt goes on after the last line of a stream that another replica has written.
+// Adopt continues after the last line of a stream that another replica has written.
 func (s *Stream) Adopt(of *Stream) {
 	s.before, s.position, s.origin = maps.Clone(of.before), of.position, line.FromWatch
 	s.j.rv = max(s.j.rv, of.j.rv)

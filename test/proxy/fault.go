@@ -14,7 +14,7 @@ import (
 type Fault struct {
 	Match  func(*http.Request) bool // which requests; nil: all of them
 	Answer http.Handler             // in the server's place, of requests to come
-	Delay  time.Duration            // before a request goes on
+	Delay  time.Duration            // before a request continues
 
 	CutAfter       time.Duration // the request is broken off then
 	CutBytes       int64         // the answer is broken off after so many bytes of its body
@@ -97,7 +97,7 @@ func (e *exchange) delay() bool {
 	return f.Delay == 0 || e.wait(time.After(time.Until(e.began.Add(f.Delay))), changed)
 }
 
-// body is an answer's. What the server has sent is read first, and then goes on as far as the fault of that moment lets it.
+// body is an answer's. What the server has sent is read first, and then continues as far as the fault of that moment lets it.
 type body struct {
 	io.ReadCloser
 	exchange *exchange
@@ -130,7 +130,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 const throttleStep = 100 * time.Millisecond
 
-// allow returns how many of n bytes may go on, once any may; for no bytes, whether the end may. false is a cut.
+// allow returns how many of n bytes may continue, once any may; for no bytes, whether the end may. false is a cut.
 func (b *body) allow(n int64) (int64, bool) {
 	for {
 		f, changed := b.exchange.fault()

@@ -87,7 +87,7 @@ func newUpstream(to Server) (*upstream, error) {
 	}
 	return &upstream{u, &http.Transport{
 		TLSClientConfig: config, ForceAttemptHTTP2: true,
-		DisableCompression: true, // an answer goes on in the encoding in which it came
+		DisableCompression: true, // an answer continues in the encoding in which it came
 	}}, nil
 }
 
@@ -103,7 +103,7 @@ func (p *Proxy) Authority() []byte {
 }
 
 // Set puts faults in place of those in effect, for answers under way too; each request has the first one that matches
-// it. Without faults the proxy works, and what was held goes on.
+// it. Without faults the proxy works, and what was held continues.
 func (p *Proxy) Set(faults ...Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

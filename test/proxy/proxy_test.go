@@ -213,7 +213,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A fault works on answers under way, and what was held goes on at its end.
+// A fault works on answers under way, and what was held continues at its end.
 func TestUnderWay(t *testing.T) {
 	b := newBackend(t, "a")
 	p := start(t, b.server(), Options{})

@@ -202,7 +202,7 @@ func TestCheckpointOfAnotherCluster(t *testing.T) {
 	if now := d.files()[d.journal()]; string(now) != string(journal) {
 		t.Error("the journal was written to")
 	}
-	// With its own cluster it goes on as if nothing had been.
+	// With its own cluster it continues as if nothing had been.
 	d.configure(s.Kubeconfig(), entries)
 	d.start()
 	d.stop()

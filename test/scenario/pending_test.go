@@ -45,7 +45,7 @@ func TestCustomResourceComesLater(t *testing.T) {
 		}
 	}
 
-	// The other version goes on with the same stream.
+	// The other version continues with the same stream.
 	sc.daemon.stop()
 	before := len(sc.daemon.tell())
 	entries[0].Version = "v1beta1"

@@ -200,7 +200,7 @@ type grant struct {
 	namespace string
 }
 
-// isFor tells whether a stream needs it.
+// isFor reports whether a stream needs it.
 func (g grant) isFor(stream string) bool {
 	name, scope, _ := strings.Cut(stream, "?")
 	gr := schema.ParseGroupResource(name)

@@ -7,7 +7,7 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// Writes go on while the daemon is down, and the server keeps their history.
+// Writes continue while the daemon is down, and the server keeps their history.
 func TestRestartWithHistory(t *testing.T) {
 	s := shared.get(t)
 	sc := play(t, s, every(s.namespaces(t, 1)...))

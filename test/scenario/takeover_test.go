@@ -92,7 +92,7 @@ func (r *replicas) caughtUp() {
 	})
 }
 
-// Leaders die, stop and sleep past their lease while objects change: another goes on where they were.
+// Leaders die, stop and sleep past their lease while objects change: another continues where they were.
 func TestTakeover(t *testing.T) {
 	s := own.get(t)
 	ns := s.namespaces(t, 2)

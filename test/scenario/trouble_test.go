@@ -149,7 +149,7 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 }
 
 // The token in the daemon's kubeconfig is revoked, and the server, restarted, refuses it. Once the kubeconfig holds
-// another, the streams go on; the daemon is not restarted.
+// another, the streams continue; the daemon is not restarted.
 func TestTokenIsReplaced(t *testing.T) {
 	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]

@@ -175,14 +175,14 @@ func (b *bench) excuse(err error, p *program.Process) error {
 		return err
 	}
 	t, readErr := toldBy(p)
-	if readErr != nil || t.running { // one that has come to the end of its start goes on without a server
+	if readErr != nil || t.running { // one that has come to the end of its start continues without a server
 		return errors.Join(err, readErr)
 	}
 	b.report.count(daemonGaveUp)
 	return nil
 }
 
-// pass waits for a time and tells whether it passed before ctx ended.
+// pass waits for a time and reports whether it passed before ctx ended.
 func pass(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -89,7 +89,7 @@ func (b *bench) catchUp(ctx context.Context, d *daemon) error {
 // follow makes an object for each stream and waits until the watch has told of all of them: a stream tells everything
 // in order, so it has told what came before. Where a list tells of one, SYNCED may be still to come; so another is made
 // from time to time, and the first one told counts, since a daemon may be behind by more than that for as long as the
-// writers go on. The error is context.DeadlineExceeded where the daemon runs and is behind.
+// writers continue. The error is context.DeadlineExceeded where the daemon runs and is behind.
 // Of several daemons one tells.
 func (b *bench) follow(ctx context.Context, daemons ...*daemon) error {
 	for _, d := range daemons {

@@ -406,7 +406,7 @@ func (t *team) readAsOne(ctx context.Context, lines []invariant.Line) error {
 }
 
 // outsideDoubt returns the lines that are not after a GAP with CheckpointLost: of that list every object is told, also one that
-// this replica has told before. Where the list has no end, the doubt goes on in the next one, whatever its reason.
+// this replica has told before. Where the list has no end, the doubt continues in the next one, whatever its reason.
 func outsideDoubt(lines []invariant.Line) (all []invariant.Line) {
 	doubted, open := make(map[string]bool), make(map[string]bool)
 	for i := range lines {

@@ -51,7 +51,7 @@ func (g *Ledger) Writes() []invariant.Write {
 	return g.writes[:len(g.writes):len(g.writes)]
 }
 
-// Restored says that the server was put back to an earlier state.
+// Restored says that the server was restored to an earlier state.
 func (g *Ledger) Restored() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

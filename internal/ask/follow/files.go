@@ -8,8 +8,8 @@
 // seq rises by one from line to line. The first line of each further file is compared with the last one shown: lines up
 // to that one, no newer than it, are what the daemon carried over; a higher seq says which lines are missing, and those
 // are looked for in the rotated files. Within the active file, after each read, the last line taken must still be where
-// it was; else the file was truncated or written anew and is read again from its beginning.
-// A journal that begins anew under the same name has newer lines with a lower seq, and is shown from its first line. If
+// it was; else the file was truncated or rewritten and is read again from its beginning.
+// A journal that starts over under the same name has newer lines with a lower seq, and is shown from its first line. If
 // the clock was set back meanwhile, it is taken for a repetition until its time passes that of the last line.
 //
 // Names and messages come from anybody who may write to the cluster. What does not print (control characters, those

@@ -242,7 +242,7 @@ func TestMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(t, 12)
-	// A journal that begins anew.
+	// A journal that starts over.
 	again := strings.ReplaceAll(numberedLines(1, 2), "2026-11-20", "2026-11-21")
 	write(t, next, again)
 	if err := os.Rename(next, path); err != nil {

@@ -93,7 +93,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}
-	// follows is a turn that repeats some lines, then goes on with others.
+	// follows is a turn that repeats some lines, then continues with others.
 	follows := func(term int, others func(seq int) string) func(seq int) string {
 		return func(seq int) string {
 			if seq <= overlap {

@@ -5,11 +5,11 @@
 //
 //   - A line of a watch whose event came before in its stream is a repeat, and left out: the same version and type of
 //     the same object. Their ids differ if the replicas' entries did, for a while. Behind a GAP PositionAheadOfServer
-//     or PositionRefused versions begin anew, and events with them; they do once more after its SYNCED.
+//     or PositionRefused versions start over, and events with them; they do once more after its SYNCED.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it.
 //   - A list after a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
-//     other's watch goes on from before the list, and what that brings up to the version of the list's SYNCED comes first.
+//     other's watch continues from before the list, and what that brings up to the version of the list's SYNCED comes first.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
 //     block after its GAP, an object at the version that was written last, or that is known to be gone already, is a repeat; an
 //     ADDED of a known object is a MODIFIED, and a MODIFIED of one that is not in the merged journal an ADDED; a DELETED shows the
@@ -148,14 +148,14 @@ type openGap struct {
 	from  string
 	count count // what differs from what the lines after it come to
 	due   *edit // its line, where that is not written unless another one is
-	anew  bool  // versions begin anew; a DELETED after it has the one from before
+	anew  bool  // versions start over; a DELETED after it has the one from before
 }
 
 type known struct {
 	at      int64
 	version string
 	turn    int  // in which it was shown last
-	undone  bool // version is of a server that was put back since, or of another one: it compares with no later line's
+	undone  bool // version is of a server that was restored since, or of another one: it compares with no later line's
 }
 
 // count has the form that a SYNCED line has it in.
@@ -259,7 +259,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			}
 		}
 		if s.gap != nil && s.gap.turn == s.turn && from != "" && !line.Later(s.gap.from, from) {
-			from = s.gap.from // of a list that goes on after another GAP
+			from = s.gap.from // of a list that continues after another GAP
 		}
 		s.gap = &openGap{turn: s.turn, from: from, anew: f.anew || s.gap != nil && s.gap.anew}
 		if f.anew {

@@ -135,7 +135,7 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 	return p, nil
 }
 
-// Order returns the order of the sources, which goes on with lines that come later.
+// Order returns the order of the sources, which continues with lines that come later.
 func (p *Plan) Order() *Order { return p.order }
 
 // watched notes a line of a watch. A server may give a deletion the object's last version: a deletion below the highest
@@ -205,7 +205,7 @@ type list struct {
 }
 
 // settle finds the lists that another replica has written again: one that was not finished is void; one after a GAP that was, but
-// was not published before the turn ended, so that the watch of the next goes on before its end, is to come behind what that brings.
+// was not published before the turn ended, so that the watch of the next continues before its end, is to come behind what that brings.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
 	var open *list
@@ -272,7 +272,7 @@ func (s *stream) mayRepeat(at position, version uint64) bool {
 	return version >= s.low[n].low
 }
 
-// writesAnew reports whether the replica of an open list does not go on with it in a later turn, since others had one in between: it
+// writesAnew reports whether the replica of an open list does not continue with it in a later turn, since others had one in between: it
 // has adopted their position, or lost its own, and with it the beginning of the GAP.
 func (f *fact) writesAnew() bool {
 	return f.origin == line.FromWatch || f.typ == line.Gap && f.from == ""

@@ -20,7 +20,7 @@ var serverMetadata = []string{
 
 // controllerAnnotations are notes that controllers make for themselves.
 var controllerAnnotations = []string{
-	lastApplied, // kubectl apply writes it anew
+	lastApplied, // kubectl apply rewrites it
 	"autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/current-metrics", // status, in autoscaling/v1
 	"batch.kubernetes.io/job-tracking",
 	"deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas",

@@ -65,7 +65,7 @@
 //	60      CRC-32C (4)               CRC-32C (4)                CRC-32C (4)
 //
 // Of several intervals of a stream with the same since, from and lateness the one with the highest serial number counts.
-// since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream goes on with an interval
+// since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream continues with an interval
 // only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
 // differed between the line before that SYNCED and it. pulse is how many seconds after to the interval reaches by pulses
 // alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is
@@ -76,7 +76,7 @@
 // # Which journal it belongs to
 //
 // A segment record names a segment of the journal, by the seq of its first line and a checksum of its beginning, and the
-// time from which on all lines received are in it or in a later one. An interval that goes on in another segment goes on in
+// time from which on all lines received are in it or in a later one. An interval that continues in another segment continues in
 // another record. So a time of an interval counts only where the segments are there that may hold its lines: from the one
 // that was active then to the one of the interval's commit; and intervals go with the segments that retention removes, under
 // whatever names others have rotated them. An interval whose commit is beyond the journal's last line does not count. What is
@@ -175,7 +175,7 @@ func Path(journal string) string {
 // interval is one record of its kind. The zero value is none.
 type interval struct {
 	late            bool
-	reason          byte // 0 while it goes on
+	reason          byte // 0 while it continues
 	heldBack        byte // bits of HoldingBack
 	since, from, to int64
 	seq             uint64

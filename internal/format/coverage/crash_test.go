@@ -90,7 +90,7 @@ func truths(t *testing.T) (all []map[string]bool) {
 }
 
 // TestEveryOperation stops the process at each operation on the coverage file in turn, in each way, with and without a power
-// cut, and goes on with a good disk: nothing is ever claimed that is not so, and what comes after is claimed again.
+// cut, and continues with a good disk: nothing is ever claimed that is not so, and what comes after is claimed again.
 func TestEveryOperation(t *testing.T) {
 	truth := truths(t)
 	runs, kinds := 0, make(map[faultdisk.Kind]int)

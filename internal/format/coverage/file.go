@@ -466,7 +466,7 @@ func (c *current) keep(read int64) {
 }
 
 // lateNow begins a late interval where the last one ends, for a reason if that had none, unless that is late and
-// goes on: nothing says that what had waited was read by its end.
+// continues: nothing says that what had waited was read by its end.
 func (f *File) lateNow(c *current, reason string) {
 	if !c.late || c.reason != 0 && c.pulse > 0 {
 		end := c.end()
@@ -508,7 +508,7 @@ func (f *File) wakeUp() {
 	}
 }
 
-// Close ends all intervals that go on, if the daemon has stopped with everything committed, and writes a last time.
+// Close ends all intervals that continue, if the daemon has stopped with everything committed, and writes a last time.
 func (f *File) Close(clean bool) {
 	if clean {
 		f.mu.Lock()

@@ -277,7 +277,7 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// A list that was complete when the daemon was killed or stopped, before anything was confirmed, is where the next one goes on.
+// A list that was complete when the daemon was killed or stopped, before anything was confirmed, is where the next one continues.
 func TestNothingConfirmed(t *testing.T) {
 	for reason, stop := range map[string]func(*journalled){Unknown: (*journalled).kill, Stopped: (*journalled).stop} {
 		inBubble(t, func(j *journalled) {
@@ -337,7 +337,7 @@ func TestMissedGap(t *testing.T) {
 	})
 }
 
-// Where lines went elsewhere meanwhile, no interval goes on.
+// Where lines went elsewhere meanwhile, no interval continues.
 func TestElsewhere(t *testing.T) {
 	inBubble(t, func(j *journalled) {
 		j.pods(10, 10, 20, 0)
@@ -459,7 +459,7 @@ func TestHole(t *testing.T) {
 	})
 }
 
-// A file grows with streams and intervals, is made anew, and loses nothing but what retention has removed.
+// A file grows with streams and intervals, is made again, and loses nothing but what retention has removed.
 func TestGrows(t *testing.T) {
 	inBubble(t, func(j *journalled) {
 		names := make(map[string]bool)

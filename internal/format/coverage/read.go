@@ -26,7 +26,7 @@ type Interval struct {
 	To   time.Time `json:"to"` // the first time that is not covered
 	// Late says that lines about the interval came as late as at its end.
 	Late bool `json:"late,omitempty"`
-	// End is why it has ended: one of the constants, or the reason of a GAP. Empty while it goes on, as far as the file says:
+	// End is why it has ended: one of the constants, or the reason of a GAP. Empty while it continues, as far as the file says:
 	// a daemon that was killed could not say otherwise.
 	End string `json:"end,omitempty"`
 	// Differences is how many objects differed after the GAP that ended it; 0 says that nothing had changed. It is nil where
@@ -155,7 +155,7 @@ func (s *Stream) endGap(i *interval, point bool, differences int64) {
 	}
 }
 
-// add adds a part of an interval, to the last one if that goes on.
+// add adds a part of an interval, to the last one if that continues.
 func (s *Stream) add(part span, i *interval, goesOn bool) {
 	from, to, end := time.Unix(0, part.from).UTC(), time.Unix(0, part.to).UTC(), reasonText(i.reason)
 	switch {

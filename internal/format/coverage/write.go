@@ -19,7 +19,7 @@ import (
 const (
 	fileMode   = 0o640
 	firstSlots = 64
-	// compactAt is how large the log grows, in bytes, before the file is made anew without what retention has removed; the
+	// compactAt is how large the log grows, in bytes, before the file is made again without what retention has removed; the
 	// next time it is twice what was left.
 	compactAt = 256 << 10
 	// maxIntervals is how many intervals a file is made with, the latest ones: 13 MB.
@@ -30,12 +30,12 @@ const (
 
 // writing is the file as it is on disk.
 type writing struct {
-	f     disk.File // nil: to be made anew
+	f     disk.File // nil: to be made again
 	salt  uint32
 	slots int   // in each table
 	table int   // 0 or 1: which is written next
 	end   int64 // of the log
-	large int64 // end at which the file is made anew
+	large int64 // end at which the file is made again
 	fault error // of the last write
 
 	synced time.Time
@@ -53,7 +53,7 @@ type change struct {
 	slots  []interval // those of dirty
 }
 
-// changed returns what has changed since the last write; all of it for a file that is made anew. done or undo follows.
+// changed returns what has changed since the last write; all of it for a file that is made again. done or undo follows.
 func (f *File) changed(all bool) change {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -201,7 +201,7 @@ func (f *File) inPlace() bool {
 	return err == nil && atErr == nil && os.SameFile(is, at)
 }
 
-// renew makes the file anew with what it has, which retention may have removed since.
+// renew rewrites the file with what it has, which retention may have removed since.
 func (f *File) renew() error {
 	old := f.before
 	if f.f != nil {
@@ -218,7 +218,7 @@ func (f *File) renew() error {
 	return f.replace(old)
 }
 
-// replace makes the file anew, with old before what is in memory. A crash leaves the file before or, from the rename on, this
+// replace rewrites the file, with old before what is in memory. A crash leaves the file before or, from the rename on, this
 // one, and possibly a temporary file that the next call overwrites.
 func (f *File) replace(old *content) (err error) {
 	c := f.changed(true)

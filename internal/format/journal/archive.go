@@ -413,7 +413,7 @@ func (p *pass) look(a *archive) (*index.Index, io.Closer, error) {
 	}
 	x, in, err := s.openIndex(p.disk)
 	if err != nil {
-		return nil, nil, nil //nolint:nilerr // it is made anew
+		return nil, nil, nil //nolint:nilerr // it is made again
 	}
 	return x, in, nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// benchFile is how far a benchmark's file grows before it is begun anew.
+// benchFile is how far a benchmark's file grows before it is started over.
 const benchFile = 256 << 20
 
 // BenchmarkJournal appends one line after the other, each with a write of its
@@ -58,7 +58,7 @@ func BenchmarkJournal(b *testing.B) {
 	}
 }
 
-// write appends lines to what begin opens, and begins anew when that is full.
+// write appends lines to what begin opens, and starts over when that is full.
 func write(b *testing.B, line []byte, begin func() error, appendLine func() (int, error)) {
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()

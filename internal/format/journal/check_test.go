@@ -103,7 +103,7 @@ func TestTakenAway(t *testing.T) {
 	}
 }
 
-// Another's file in the active one's place is not touched; writing goes on when
+// Another's file in the active one's place is not touched; writing continues when
 // it is gone.
 func TestPlaceTaken(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
@@ -244,7 +244,7 @@ func TestTruncatedAndFailing(t *testing.T) {
 	})
 }
 
-// A file that is cut within a line goes on with a whole one.
+// A file that is cut within a line continues with a whole one.
 func TestCutShort(t *testing.T) {
 	inBubble(t, Options{}, func(r *rig) {
 		r.write(5)

@@ -20,7 +20,7 @@ import (
 // Where young files take too much room, whoever fills them is to lose lines, and nobody else: of the namespace that has most
 // bytes in all files, the lines of the stream that has most of these are removed from the oldest file that has any; and so
 // on. Streams of objects in no namespace count as a namespace each. Each row of lines that is removed leaves one REMOVED line
-// in its place, so that seq goes on and a reader knows which lines are not there any more (see line.Fields.Next).
+// in its place, so that seq continues and a reader knows which lines are not there any more (see line.Fields.Next).
 //
 // A file of which lines were removed is compacted: it is always compressed, and has another name, so that no program that
 // reads rotated files takes it for a new one. Small ones are joined, so that whoever writes very much does not leave very many.
@@ -38,7 +38,7 @@ func (s share) tenant() string {
 	return s.namespace
 }
 
-// leastGain is how many bytes on disk lines must take at least for a file to be written anew without them.
+// leastGain is how many bytes on disk lines must take at least for a file to be rewritten without them.
 const leastGain = 4 << 10
 
 // usage is how the bytes of a rotated file are shared.
@@ -330,7 +330,7 @@ type sifter struct {
 	head  []byte    // what the REMOVED line begins with
 }
 
-// Member and End are of the segment's index, which is made anew.
+// Member and End are of the segment's index, which is made again.
 func (s *sifter) Member(int64, int64) {}
 func (s *sifter) End(int64, int64)    {}
 

@@ -182,7 +182,7 @@ func (k *keeper) names() string {
 const extraLines = 8
 
 // TestEveryOperation stops the journal at each operation on its files in turn, in
-// each way, with and without a power cut, and goes on with a good disk.
+// each way, with and without a power cut, and continues with a good disk.
 func TestEveryOperation(t *testing.T) {
 	for _, c := range []struct {
 		Options

@@ -197,7 +197,7 @@ func TestMarkFollowsWrites(t *testing.T) {
 }
 
 // TestPartialWrite lets the kernel take a part (a limit on the file's size
-// stands for a full disk) and goes on from there, as the recorder does.
+// stands for a full disk) and continues from there, as the recorder does.
 func TestPartialWrite(t *testing.T) {
 	path := os.Getenv("KUBEJOURNAL_TEST_PARTIAL")
 	if path == "" {

@@ -17,7 +17,7 @@ type members struct {
 	in   *bufio.Reader
 	buf  []byte // of the member, or of the beginning of one that is too long
 	at   int    // of the next byte in buf
-	long bool   // the member goes on after buf
+	long bool   // the member continues after buf
 	cut  bool   // the file may be cut off: what there is of its last member is returned
 	err  error  // behind buf
 }

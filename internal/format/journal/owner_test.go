@@ -194,7 +194,7 @@ func TestTwoProcesses(t *testing.T) {
 				if t.Failed() {
 					t.Fatalf("padding %d, pause %s, order %v, file:\n%s", c.padding, c.pause, order, content)
 				}
-				// The next start finds a journal that goes on from the last commit.
+				// The next start finds a journal that continues from the last commit.
 				next := first.process("c", 0)
 				next.script = append(next.script, next.verify)
 				for next.step() {

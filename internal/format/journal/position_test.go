@@ -7,7 +7,7 @@ import (
 )
 
 // A position holds where the same line ends there, in a file as it is or
-// compressed, and a reading goes on from it.
+// compressed, and a reading continues from it.
 func TestPosition(t *testing.T) {
 	files := map[string]string{rotated1 + ".gz": lines(1, 4), rotated2: lines(5, 9), "journal.jsonl": lines(10, 12)}
 	stop := errors.New("stop")
@@ -49,7 +49,7 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// What was not anchored where a reading was broken off is not where it goes on: a
+// What was not anchored where a reading was broken off is not where it continues: a
 // bad line may hide others that the server would not send again.
 func TestReadOnIsNotAnchored(t *testing.T) {
 	j := folderWith(t, map[string]string{"journal.jsonl": lines(1, 4) + "\x00\n" + lines(6, 7)})

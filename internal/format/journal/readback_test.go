@@ -55,7 +55,7 @@ func TestReadBackCutAnywhere(t *testing.T) {
 			if j.Mark() != wantMark {
 				t.Fatalf("cut at %d: mark %+v, want %+v", size, j.Mark(), wantMark)
 			}
-			// The journal goes on where it was cut.
+			// The journal continues where it was cut.
 			next := numbered(uint64(first + 100))
 			if _, err := j.Write([]byte(next)); err != nil {
 				t.Fatal(err)

@@ -132,7 +132,7 @@ func (j *File) writeCarry() error {
 // not truncated. Where others have done something to it, the journal continues:
 //
 //   - Renamed: it keeps its lines, and a new one is begun. Lines written before that was noticed went with it.
-//   - Removed, replaced or truncated: it is begun anew with the lines that were written since the last check and can still
+//   - Removed, replaced or truncated: it is started over with the lines that were written since the last check and can still
 //     be read. Any other line is lost, which shows as a hole in seq; and where a start finds a committed one missing, in a
 //     GAP with JournalTruncated.
 //

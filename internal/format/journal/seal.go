@@ -50,7 +50,7 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 	if after == nil || !j.options.Load().Seal || seal != nil && seal.From > *after {
 		return
 	}
-	again := func(s *Segment) bool { // whether it is too early to go on
+	again := func(s *Segment) bool { // whether it is too early to continue
 		if t.tries[s.FirstSeq]++; t.tries[s.FirstSeq] >= sealTries {
 			return false
 		}

@@ -83,7 +83,7 @@ func AppendSeq(dst []byte, seq uint64) []byte {
 	return strconv.AppendUint(dst, seq, 10)
 }
 
-// AppendTerm goes on with a line that AppendSeq has begun, where several replicas write in turns: the number of the turn.
+// AppendTerm continues with a line that AppendSeq has begun, where several replicas write in turns: the number of the turn.
 func AppendTerm(dst []byte, term uint64) []byte {
 	dst = append(dst, `,"term":`...)
 	return strconv.AppendUint(dst, term, 10)

@@ -52,7 +52,7 @@ func isCopied(key []byte) bool {
 		slices.ContainsFunc(lastApplied, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
-// copyOf says whether an edit is of an annotation that may have a copy of what is redacted.
+// copyOf reports whether an edit is of an annotation that may have a copy of what is redacted.
 type copyOf uint8
 
 const (

@@ -10,7 +10,7 @@
 //
 // A Scanner checks everything but two things, which Control and Wide report on: a string may not contain a control
 // character, and the text must be UTF-8. It takes up to MaxDepth levels of nesting. Its faults are *SyntaxError, with
-// the byte offset. A Cursor checks only what it must to go on; no text makes either of them panic.
+// the byte offset. A Cursor checks only what it must to continue; no text makes either of them panic.
 package rawjson
 
 import (

@@ -75,7 +75,7 @@ func (system) SyncDir(path string) error {
 }
 
 // Create creates a file in the place of what has that name: what a crash has left, or what others have put there in a folder
-// that is not this process's alone, such as a symbolic link, which is not followed, or a file that they go on having open.
+// that is not this process's alone, such as a symbolic link, which is not followed, or a file that they keep open.
 func Create(d FS, path string, mode fs.FileMode) (File, error) {
 	const flag = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	f, err := d.OpenFile(path, flag, mode)

@@ -9,7 +9,7 @@ import (
 )
 
 // Shared is a folder in which every user may make files, as in /tmp. What another user has made there may be a trap:
-// a file that its owner goes on reading and writing, or one that holds what never happened. Of a folder that is not,
+// a file that its owner keeps reading and writing, or one that holds what never happened. Of a folder that is not,
 // who may write to it has been decided by its owner, and whose the files in it are says nothing: a volume with
 // fsGroup, a folder that root has prepared, a copy. The methods of nil, which is such a folder, find nothing.
 type Shared struct {

@@ -50,7 +50,7 @@ func TestPatientReader(t *testing.T) {
 	})
 }
 
-// A body that goes on, if slowly, is read; one that stops is given up.
+// A body that continues, if slowly, is read; one that stops is given up.
 func TestPatientReaderIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

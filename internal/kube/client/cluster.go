@@ -44,7 +44,7 @@ type Cluster struct {
 	Readable bool
 }
 
-// ClusterError is the answer of another cluster than the one that is journalled. No stream can go on there.
+// ClusterError is the answer of another cluster than the one that is journalled. No stream can continue there.
 type ClusterError struct{ Want, Got string }
 
 func (e *ClusterError) Error() string {

@@ -146,7 +146,7 @@ func (w *way) through(base *url.URL, t http.RoundTripper) *rest.Config {
 
 // RoundTrip implements http.RoundTripper.
 //
-// It returns when the request's context ends, even if a credential plugin, which client-go runs without one, goes on.
+// It returns when the request's context ends, even if a credential plugin, which client-go runs without one, continues.
 // Each such request leaves a goroutine in the plugin; once there are mostAbandoned, the next ones wait outside of it.
 func (a *Access) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := a.abandoned.Acquire(r.Context(), 1); err != nil {

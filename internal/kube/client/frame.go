@@ -13,7 +13,7 @@ import (
 // frameReader splits a watch response into its JSON values.
 //
 // An API server sends each value as one compact line. Once the first has been seen to be that, a line is taken for a value
-// if it begins and ends as one and either the next does not go on with it or, as long as that is not there, its braces
+// if it begins and ends as one and either the next does not continue with it or, as long as that is not there, its braces
 // pair up: nothing is parsed here that Scan parses again. All else is split by counting brackets outside of strings.
 // Where a server changes from lines to another layout in mid-stream, a value may be cut wrongly; splitWatch or Scan then
 // refuses it.
@@ -136,7 +136,7 @@ func (f *frameReader) line(b []byte) (n int, wait bool) {
 		return 0, false
 	}
 	// A newline is never inside a string, so the brace at the line's end closes something. The next value begins after
-	// it, or this one goes on.
+	// it, or this one continues.
 	rest := rawjson.TrimLeft(b[i+1:])
 	if len(rest) > 0 && (rest[0] == '{' || rest[0] == '[') ||
 		len(rest) == 0 && bytes.Count(line, []byte("{")) == bytes.Count(line, []byte("}")) {

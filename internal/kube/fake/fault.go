@@ -59,7 +59,7 @@ type Fault struct {
 type StreamFault uint8
 
 const (
-	// NoStreamFault lets the stream go on.
+	// NoStreamFault lets the stream continue.
 	NoStreamFault StreamFault = iota
 	// Gone sends the ERROR event of an expired version and ends the stream.
 	Gone

@@ -24,7 +24,7 @@ func (h *Habit) ignoresInitial(o listOptions) listOptions {
 }
 
 // initial are the events of a streamed list, or of a watch without a version, which has no end, and the version that the
-// watch goes on from.
+// watch continues from.
 func (h *Habit) initial(st *stream, at uint64, withEnd bool) ([]event, uint64) {
 	h.lists++
 	at = h.at(at)
@@ -55,7 +55,7 @@ func (h *Habit) initial(st *stream, at uint64, withEnd bool) ([]event, uint64) {
 	return append(events, end), at
 }
 
-// start are the events that a watch with a position begins with, and the version that it goes on from.
+// start are the events that a watch with a position begins with, and the version that it continues from.
 func (h *Habit) start(st *stream, pos, now uint64) ([]event, uint64) {
 	if h.ListVersion == AheadOf || h.BookmarkVersion == AheadOf || h.EventVersion == AheadOf {
 		pos = min(pos, now) // what it says to be ahead it takes for now
@@ -188,7 +188,7 @@ func (st *stream) bookmark(meta map[string]any) event {
 	return event{"BOOKMARK", st.resource.render(object, st.resource.apiVersion(st.version), st.form)}
 }
 
-// pause passes before each of the first events of a watch that drips, and reports whether it goes on.
+// pause passes before each of the first events of a watch that drips, and reports whether it continues.
 func (st *stream) pause(ctx context.Context) bool {
 	if st.drip == 0 {
 		return true

@@ -200,7 +200,7 @@ func (s *Server) list(res *resource, o listOptions, version string, as form) ([]
 
 // continueToken has the content that the server gives its tokens. Start is the
 // first key that is still to come, below the namespace that is listed; a
-// version of -1 goes on at the newest version, whatever the pages before were.
+// version of -1 continues at the newest version, whatever the pages before were.
 type continueToken struct {
 	APIVersion      string `json:"v"`
 	ResourceVersion int64  `json:"rv"`

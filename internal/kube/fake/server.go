@@ -256,7 +256,7 @@ func (s *Server) SetToken(token string) {
 }
 
 // SetAuthority replaces the server's certificate and the authority that signed
-// it, as a server does that is set up anew, and cuts all connections. Config and
+// it, as a server does that is set up again, and cuts all connections. Config and
 // Kubeconfig tell the new one.
 func (s *Server) SetAuthority() {
 	s.mu.Lock()

@@ -125,7 +125,7 @@ func (s *Server) Version() uint64 {
 
 // Compact makes etcd forget what was before version: lists at an older version,
 // continue tokens, and watches of resources without a watch cache answer 410.
-// Watches of all others go on from the watch cache, as on the real server; see
+// Watches of all others continue from the watch cache, as on the real server; see
 // Expire.
 func (s *Server) Compact(version uint64) {
 	s.mu.Lock()

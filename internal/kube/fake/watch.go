@@ -275,7 +275,7 @@ func (st *stream) translate(rec *record) (event, bool) {
 	return event{}, false
 }
 
-// send writes events and returns whether the stream goes on.
+// send writes events and returns whether the stream continues.
 func (st *stream) send(ctx context.Context, events []event) bool {
 	for _, e := range events {
 		if st.muted.Load() {
@@ -308,7 +308,7 @@ func (st *stream) send(ctx context.Context, events []event) bool {
 }
 
 // strike lets the stream's fault happen once its time has come. It returns
-// whether the stream goes on.
+// whether the stream continues.
 func (st *stream) strike(ctx context.Context) bool {
 	if st.sent < st.fault.AfterEvents {
 		return true

@@ -210,7 +210,7 @@ func TestCredentialsOfAnUnknownCluster(t *testing.T) {
 				}
 			}
 
-			// A token that is replaced at the same address goes on working, also without that right.
+			// A token that is replaced at the same address continues working, also without that right.
 			l.srv.SetToken("another")
 			l.reach(l.srv, "")
 			l.until("the new token is used", func() bool { return l.logged("the credentials have changed, using the new ones") == 1 })

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The files of one shard are not for another one, whose streams would begin anew without a GAP: an edit is refused, and so is a
+// The files of one shard are not for another one, whose streams would start over without a GAP: an edit is refused, and so is a
 // start. One of one is the whole.
 func TestShardOfFiles(t *testing.T) {
 	l := newLive(t)

@@ -197,7 +197,7 @@ type slowDisk struct {
 	wait chan struct{} // until it is closed
 }
 
-// blockReads makes the daemons that are started from now on read a journal up to an offset only, until they may go on.
+// blockReads makes the daemons that are started from now on read a journal up to an offset only, until they may continue.
 func (l *live) blockReads(from int64) (goOn func()) {
 	slow := slowDisk{disk.OS, from, make(chan struct{})}
 	goOn = sync.OnceFunc(func() { close(slow.wait) })
@@ -280,7 +280,7 @@ func TestAnswersWhileItRecovers(t *testing.T) {
 	}
 }
 
-// A stop while the journal is read back is one as any, and the next start goes on
+// A stop while the journal is read back is one as any, and the next start continues
 // where it was.
 func TestStopWhileItRecovers(t *testing.T) {
 	l := newSlowStart(t)

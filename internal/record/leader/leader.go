@@ -109,7 +109,7 @@ type Elector struct {
 	mu       sync.Mutex
 	status   Status    // guarded by mu
 	renewed  time.Time // when the last successful renewal was asked for; guarded by mu
-	boottime int64     // the same, by a clock that goes on while the machine is suspended, in nanoseconds
+	boottime int64     // the same, by a clock that continues while the machine is suspended, in nanoseconds
 }
 
 // New returns an Elector that has not begun.
@@ -378,7 +378,7 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 
 var errNoLease = errors.New("read Lease")
 
-// errDeleted keeps a Lease that was deleted from being made anew before the one who held it knows.
+// errDeleted keeps a Lease that was deleted from being made again before the one who held it knows.
 var errDeleted = errors.New("the Lease was deleted while another replica held it, waiting until that one has noticed")
 
 // errNotHeld keeps client-go from releasing a Lease that another replica has taken: after its last renewals failed it reads

@@ -79,7 +79,7 @@ type way struct {
 }
 
 func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
-	for w.cut.Load() { // and a request goes on when the network does
+	for w.cut.Load() { // and a request continues when the network does
 		select {
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
@@ -371,8 +371,8 @@ func TestDamagedPositions(t *testing.T) {
 	})
 }
 
-// With a server that is put back, the Lease goes back too. Its positions are not followed: lines were written up to later ones, which
-// the next leader publishes again. The one that led goes on, if it is still there.
+// With a server that is restored, the Lease goes back too. Its positions are not followed: lines were written up to later ones, which
+// the next leader publishes again. The one that led continues, if it is still there.
 func TestRestoredLease(t *testing.T) {
 	for name, stays := range map[string]bool{"the leader is gone": false, "the leader stays": true} {
 		t.Run(name, func(t *testing.T) {
@@ -465,7 +465,7 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// A Lease that somebody deletes does not make two leaders, and the terms go on.
+// A Lease that somebody deletes does not make two leaders, and the terms continue.
 func TestDeletedLease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.pair()

@@ -9,7 +9,7 @@
 //
 // The daemon also asks the server for one thing every few seconds (manager.Pulse). Where that fails twice in a row, there is
 // an outage too, although watches may be open: a server that hangs ends none, and one that refuses a token or its rights
-// only those that are opened anew.
+// only those that are reopened.
 package outage
 
 import (

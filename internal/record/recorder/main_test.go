@@ -145,7 +145,7 @@ func (s *source) set(c *checkpoint.Changes, st checkpoint.Stream) {
 	c.State = &st
 }
 
-// resume has the source go on from what a checkpoint says, as a stream does
+// resume has the source continue from what a checkpoint says, as a stream does
 // after a crash.
 func (s *source) resume(t testing.TB, store *checkpoint.Store) {
 	t.Helper()

@@ -59,7 +59,7 @@ const (
 
 // Output is where lines go.
 type Output interface {
-	Write(p []byte) (int, error)  // may write a part; the caller goes on with the rest
+	Write(p []byte) (int, error)  // may write a part; the caller continues with the rest
 	Sync() error                  // may run beside Write
 	Verify() error                // that what was written is there; may run beside Write
 	Mark() journal.Mark           // after all that was written

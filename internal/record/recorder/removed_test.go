@@ -79,7 +79,7 @@ func TestRemovedFiles(t *testing.T) {
 	}
 }
 
-// A SEALED line that no commit covers is read back, and moves no stream: the chain goes on from it.
+// A SEALED line that no commit covers is read back, and moves no stream: the chain continues from it.
 func TestRecoverSealed(t *testing.T) {
 	h := newHistory(t, 96, 8, 1)
 	is := line.Seal{From: 1, To: 95, Size: 4000}.After("before")

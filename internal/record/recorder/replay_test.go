@@ -91,7 +91,7 @@ func steps(r *rand.Rand, n int) (all []step) {
 			for range 1 + r.IntN(2) { // the second GAP is of another reason, within the first
 				rv := next()
 				if r.IntN(3) == 0 {
-					rv = "50" // the server was put back
+					rv = "50" // the server was restored
 				}
 				all = append(all, step{Transition: checkpoint.Transition{Type: line.Gap, ResourceVersion: []byte(rv)}})
 				list(line.FromRelist)

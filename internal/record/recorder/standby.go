@@ -23,11 +23,11 @@ import (
 // A batch up to whose end the leader has published is committed without its lines. So the checkpoint of a standby is
 // always one that the leader has had, and the events after it are at hand. When the standby becomes the leader, it drops
 // the lines of events that the leader before has written, and writes the others. Only events of a watch are held: a
-// position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED. It goes on in a later
+// position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED. It continues in a later
 // turn of the same replica only if no other one has had a turn between.
 //
 // A replica writes only while its lease is certainly its own (Turn.May), which is asked before each write. A write that was
-// begun goes on to the end of a line. One that was suspended between the question and the write is not stopped: what it
+// begun continues to the end of a line. One that was suspended between the question and the write is not stopped: what it
 // then writes has the ids that the lines of the other replica have.
 
 // maxHeld is how many bytes of lines and changes a standby holds. Then it drops those of the stream with the most, which
@@ -247,7 +247,7 @@ func (w *writer) trim(b *Batch) bool {
 		return true
 	}
 	if !b.isOfWatch() {
-		delete(w.published, stream) // it has begun anew
+		delete(w.published, stream) // it has started over
 		return true
 	}
 	if n, ok := line.VersionNumber([]byte(b.Changes.State.ResourceVersion)); !ok || n >= published {

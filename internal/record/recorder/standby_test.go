@@ -429,7 +429,7 @@ func TestOthersSince(t *testing.T) {
 	})
 }
 
-// A list that was begun in an earlier turn goes on in this one only if no other replica has had a turn between; its stream hears that
+// A list that was begun in an earlier turn continues in this one only if no other replica has had a turn between; its stream hears that
 // it does not, also where the writer was at a write while that turn came and went.
 func TestListOfAnEarlierTurn(t *testing.T) {
 	for own, want := range map[bool]int{true: 2, false: 1} {

@@ -71,7 +71,7 @@ func commitMark(t *testing.T, store *checkpoint.Store) checkpoint.Mark {
 	return m
 }
 
-// A file that was renamed is followed by an empty one, then by stdout, then by the file again: its seq goes on.
+// A file that was renamed is followed by an empty one, then by stdout, then by the file again: its seq continues.
 func TestStdoutBehindAnEmptyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	store := tempStore(t)
@@ -98,7 +98,7 @@ func TestStdoutBehindAnEmptyFile(t *testing.T) {
 
 // TestStdoutInBetween: a run to the file is killed within a write, one or two to
 // stdout follow with the same checkpoint, and then one to the file again. Its torn line
-// is cut off, seq goes on from its last one, what stdout was told meanwhile leaves no
+// is cut off, seq continues from its last one, what stdout was told meanwhile leaves no
 // gap, and the events of the file's uncommitted lines are not told in it again.
 func TestStdoutInBetween(t *testing.T) {
 	const events = 6 // of each of two streams in the file

@@ -151,7 +151,7 @@ const ByOthers = 0
 const begunIn = "~"
 
 // Restart waits, as Flush does, until what a stream has submitted is committed. A standby drops what it holds of the stream,
-// which goes on from its checkpoint.
+// which continues from its checkpoint.
 func (r *Recorder) Restart(ctx context.Context, p *Producer) error {
 	return r.flush(ctx, &Batch{restart: p})
 }
@@ -213,7 +213,7 @@ func (r *Recorder) MarkPublished(version uint64) {
 }
 
 // Declare waits until the other replicas can read that a stream is about to write its first list: whoever takes over in the
-// middle of it knows that there may be lines about objects that are gone since. undone says that the server was put back once more
+// middle of it knows that there may be lines about objects that are gone since. undone says that the server was restored once more
 // than restored, so that the position that was published is not one of it any more.
 func (r *Recorder) Declare(ctx context.Context, stream string, undone bool, restored uint64) error {
 	p := &r.positions

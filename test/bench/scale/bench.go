@@ -34,7 +34,7 @@ type bench struct {
 	self    string // this program
 	dir     string
 	out     io.Writer // for benchmark lines
-	notes   io.Writer // for what goes on
+	notes   io.Writer // for what continues
 
 	certificate []byte // PEM, its own authority
 	client      *http.Client

@@ -84,7 +84,7 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, namespace string) 
 	s.watch(r.Context(), w, q, namespace, initial)
 }
 
-// list answers with a page. The token to go on is the number that comes next.
+// list answers with a page. The token to continue is the number that comes next.
 func (s *server) list(w http.ResponseWriter, r *http.Request, q url.Values, namespace string) error {
 	from, to := s.span(namespace)
 	if token := q.Get("continue"); token != "" {
