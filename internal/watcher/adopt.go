@@ -119,9 +119,9 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 	return true, s.list(ctx)
 }
 
-// mustRedeliver reports whether a list has to write all objects: the server was restored, so that one at the version that is known
-// may be another, also where only the journal knows how far a list after that had come; or others may have written what the
-// checkpoint does not have, in a list that they did not finish or that this replica has not followed.
+// mustRedeliver reports whether the list must write every object, not only differences. That is so after a restore of the
+// server, where an equal resourceVersion no longer means an equal object, and after a list by another replica that this one
+// has not followed to its end.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
 	case s.state.PendingGap == line.PositionAheadOfServer, s.state.PendingGap == line.CheckpointLost && s.listsBack():
@@ -136,7 +136,7 @@ func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	return s.state.From() == "" && s.state.PendingGap == "" && (published.Begun || published.Position != "")
 }
 
-// listsBack reports whether a list is not complete that is behind a GAP of a server that was restored.
+// listsBack reports whether the list after the GAP of a restored server is not complete.
 func (s *Stream) listsBack() bool {
 	return s.state.Open != nil && s.state.Open.Reason == line.PositionAheadOfServer
 }

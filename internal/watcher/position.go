@@ -46,11 +46,11 @@ func (s *Stream) lose(ctx context.Context, o outcome) error {
 	return s.rec.Submit(ctx, b)
 }
 
-// back notes, in the middle of a list, that a version has shown that the server was restored. This replaces any other reason for a
-// GAP. It returns errAhead, with a text.
-func (s *Stream) back(version, format string, args ...any) error {
+// restored notes, in the middle of a list, that a version has revealed a restore of the server. This replaces any other
+// reason for a GAP. It returns errAhead, with a text.
+func (s *Stream) restored(version, format string, args ...any) error {
 	s.state.Lose(line.PositionAheadOfServer)
-	s.backAt = version
+	s.restoredAt = version
 	return fmt.Errorf("%w: "+format, append([]any{errAhead}, args...)...)
 }
 

@@ -98,7 +98,7 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 		return err
 	}
 	if r.gap != line.PositionAheadOfServer && (line.Later(s.state.From(), r.version) || line.Later(s.adoption.others, r.version)) {
-		return s.back(r.version, "the server is at %s, behind %s", r.version, s.state.From())
+		return s.restored(r.version, "the server is at %s, behind %s", r.version, s.state.From())
 	}
 	if open := s.state.Open; open != nil && s.state.PendingGap == "" {
 		r.count = open.Count
@@ -127,9 +127,9 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 		r.version = rv // the journal may have a GAP of the position's own version
 	}
 	s, now, from, fromTime := r.s, time.Now(), r.s.state.From(), time.Time{}
-	told := r.version
-	if r.gap == line.PositionAheadOfServer && s.backAt != "" && line.Later(told, s.backAt) {
-		told = s.backAt
+	shown := r.version
+	if r.gap == line.PositionAheadOfServer && s.restoredAt != "" && line.Later(shown, s.restoredAt) {
+		shown = s.restoredAt
 	}
 	switch confirmed := s.lastConfirmed(now); {
 	case r.gap == line.JournalTruncated:
@@ -137,7 +137,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	case confirmed > 0:
 		fromTime = time.Unix(0, max(confirmed, min(s.state.Read, now.UnixNano())))
 	}
-	raw := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, told)
+	raw := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, shown)
 	r.batch.AddLine(raw, line.Gap, "", now, nil)
 	s.outages.Note(s.spec.Name, zapcore.WarnLevel, "history was lost, writing the difference", string(r.gap), nil,
 		zap.String("from", from), zap.String("serverVersion", r.version))
@@ -265,7 +265,7 @@ func (r *relist) check(ctx context.Context, rv string) error {
 	case err != nil:
 		return err
 	case line.Later(r.version, now):
-		return r.s.back(now, "%s, the list is at %s, and the server at %s", r.version, rv, now)
+		return r.s.restored(now, "%s, the list is at %s, and the server at %s", r.version, rv, now)
 	}
 	return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
 }
@@ -277,7 +277,7 @@ func (r *relist) settle(ctx context.Context, rv string) error {
 	}
 	if r.earlier != "" {
 		// The server was restored from a backup and has passed the position again, or was restored while the list began.
-		return r.s.back(r.earlier, "%s", r.earlierText)
+		return r.s.restored(r.earlier, "%s", r.earlierText)
 	}
 	if v := parseVersion([]byte(rv)); v.before(r.highest) {
 		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, r.highest-1)

@@ -99,13 +99,13 @@ type Stream struct {
 	encoder  *encoder
 	log      *zap.Logger
 
-	state    checkpoint.Stream // the position, see position.go
-	adoption adoption
-	habit    habit
-	backAt   string // the version that has shown that the server was restored, for the GAP line
-	pace     pace
-	lists    lists
-	blind    blind
+	state      checkpoint.Stream // the position, see position.go
+	adoption   adoption
+	habit      habit
+	restoredAt string // the server version that revealed a restore; goes into the GAP line
+	pace       pace
+	lists      lists
+	blind      blind
 	attempts
 
 	seen       bool   // all that can be read, at least once: what differs from then on is no first sight
@@ -374,7 +374,7 @@ func (s *Stream) read(ctx context.Context) error {
 // numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	asked, published := time.Now(), s.rec.Published(s.spec.Name)
-	s.backAt = ""
+	s.restoredAt = ""
 	current, err = s.currentVersion(ctx, s.state.ResourceVersion)
 	if err != nil {
 		return "", err
@@ -382,7 +382,7 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	s.pace.goal, s.pace.asked = current, asked
 	if line.Later(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
-		s.backAt = current
+		s.restoredAt = current
 		return "", s.attest(ctx, err)
 	}
 	if !published.Standby || published.Position != "" { // a position that the server has passed is not looked at again

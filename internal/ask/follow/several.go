@@ -252,7 +252,7 @@ func (s *several) take(raw []byte) error {
 // repeats reports whether a line came before, and remembers it.
 func (s *several) repeats(l *line.Fields) bool {
 	stream := string(l.Text(line.FieldStream)) + " "
-	anew := line.Reason(l.Text(line.FieldReason)).BeginsAnew()
+	anew := line.Reason(l.Text(line.FieldReason)).NewEpoch()
 	// What has these versions after it is something else.
 	if anew || s.anew[stream] && l.Type() == line.Synced {
 		maps.DeleteFunc(s.events, func(e string, _ int) bool { return strings.HasPrefix(e, stream) })

@@ -1,21 +1,31 @@
 // Package merge makes one journal of those of several daemons: of replicas, of which one wrote at a time, and of shards.
 //
-// Replicas' lines are in one order, by term and seq (see internal/record/leader), and shards' lines by time. Of replicas, a takeover may
-// leave behind what is not in the merged journal, or not as it was written:
+// Lines of replicas are in one order, by term and seq (see internal/record/leader), lines of shards by time. After a
+// takeover the merged journal does not have all that the replicas wrote, or not as they wrote it:
 //
-//   - A line of a watch whose event came before in its stream is a repeat, and left out: the same version and type of
-//     the same object. Their ids differ if the replicas' entries did, for a while. Behind a GAP PositionAheadOfServer
-//     or PositionRefused versions start over, and events with them; they do once more after its SYNCED.
-//   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
-//     the position before it.
-//   - A list after a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
-//     other's watch continues from before the list, and what that brings up to the version of the list's SYNCED comes first.
-//   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
-//     block after its GAP, an object at the version that was written last, or that is known to be gone already, is a repeat; an
-//     ADDED of a known object is a MODIFIED, and a MODIFIED of one that is not in the merged journal an ADDED; a DELETED shows the
-//     object as it was written last; and what was written at a version after the one that the GAP is from, and is not shown again,
-//     is gone: a DELETED is added, unless the replicas hold lines of the stream back. Such a GAP is from where the replicas
-//     together had come.
+//	a replica wrote                                 the merged journal has
+//	----------------------------------------------  --------------------------------------------------------
+//	a watch's line about a version and type of an   the first line; ids may differ for a while, as the
+//	object that the stream has already              replicas' entries did
+//	the same after a GAP PositionAheadOfServer or   both: versions start over at the GAP, and once more at
+//	PositionRefused                                 its SYNCED
+//	a list that it did not finish, since another    nothing of it: the other one writes everything from the
+//	took over                                       position before it
+//	a list after a GAP that was finished and not    the list, after what the next leader's watch brings up
+//	published when the other took over              to the version of the list's SYNCED
+//
+// A replica that has not followed the one before it to its end, and finds that the history is lost, lists. Its GAP then is
+// from where the replicas together had come, and the lines of its list become:
+//
+//	line of the list                                becomes
+//	----------------------------------------------  --------------------------------------------------------
+//	an object at the version written last           nothing, it is a repeat
+//	DELETED of an object that is gone already       nothing
+//	ADDED of an object that is there                MODIFIED
+//	MODIFIED of an object that is not there         ADDED
+//	DELETED                                         DELETED, with the object as it was written last
+//	no line about an object that was written after  DELETED, which is added; not where the replicas' filters
+//	the version that the GAP is from                hold lines of the stream back
 package merge
 
 import (
@@ -53,9 +63,9 @@ type Line struct {
 
 // Output takes the merged journal.
 type Output interface {
-	// Late says that lines of a stream have come twice: of what one replica was told at a time, another one's line is in the merged
-	// journal, which was told later.
-	Late(stream string, told, later time.Time)
+	// Late reports that a repeat was dropped whose replica had received the event earlier than the one whose line is in
+	// the merged journal.
+	Late(stream string, earlier, later time.Time)
 	// Hole says that so many lines of a source are missing before the next one, which has that seq there.
 	Hole(source string, count, seq uint64) error
 	// Next returns the seq of the next line.

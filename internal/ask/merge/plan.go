@@ -185,7 +185,7 @@ func factOf(l *line.Fields) fact {
 	return fact{
 		position: positionOf(l),
 		typ:      l.Type(), origin: l.Origin(), version: string(l.Text(line.FieldResourceVersion)),
-		from: string(l.Text(line.FieldFromResourceVersion)), anew: line.Reason(l.Text(line.FieldReason)).BeginsAnew(),
+		from: string(l.Text(line.FieldFromResourceVersion)), anew: line.Reason(l.Text(line.FieldReason)).NewEpoch(),
 	}
 }
 
@@ -213,7 +213,7 @@ func (s *stream) settle() {
 	synced := false
 	for i := range s.facts {
 		f := &s.facts[i]
-		if open != nil && (open.source != f.source || open.from.term < f.term && f.writesAnew()) {
+		if open != nil && (open.source != f.source || open.from.term < f.term && f.abandons()) {
 			s.void = append(s.void, extent{open.from, f.position})
 			open = nil
 		}
@@ -272,9 +272,9 @@ func (s *stream) mayRepeat(at position, version uint64) bool {
 	return version >= s.low[n].low
 }
 
-// writesAnew reports whether the replica of an open list does not continue with it in a later turn, since others had one in between: it
-// has adopted their position, or lost its own, and with it the beginning of the GAP.
-func (f *fact) writesAnew() bool {
+// abandons reports whether f shows that the replica abandoned its open list: it continues from another leader's position, or
+// writes a GAP without a version that it is from.
+func (f *fact) abandons() bool {
 	return f.origin == line.FromWatch || f.typ == line.Gap && f.from == ""
 }
 

@@ -45,8 +45,8 @@ const (
 	RelistInterrupted     Reason = "RelistInterrupted"
 )
 
-// BeginsAnew reports whether versions, and ids with them, compare with none before a GAP of this reason.
-func (r Reason) BeginsAnew() bool { return r == PositionAheadOfServer || r == PositionRefused }
+// NewEpoch reports whether versions, and ids with them, start over at a GAP of this reason: none compares with one before it.
+func (r Reason) NewEpoch() bool { return r == PositionAheadOfServer || r == PositionRefused }
 
 // MaxLine bounds a line with its newline, in bytes: the largest object, and what surrounds it. A line that
 // would be longer is truncated.

@@ -212,9 +212,9 @@ func (r *Recorder) MarkPublished(version uint64) {
 	}
 }
 
-// Declare waits until the other replicas can read that a stream is about to write its first list: whoever takes over in the
-// middle of it knows that there may be lines about objects that are gone since. undone says that the server was restored once more
-// than restored, so that the position that was published is not one of it any more.
+// Declare publishes that the stream is listing, and returns when the other replicas can read it. A replica that takes over
+// during the list then writes every object again. undone means that the server was restored once more than restored says, so
+// that the position published before is not valid any more.
 func (r *Recorder) Declare(ctx context.Context, stream string, undone bool, restored uint64) error {
 	p := &r.positions
 	for needed := uint64(0); ; {
