@@ -150,7 +150,7 @@ func (r *relist) readInitial(ctx context.Context, w *client.WatchReader) error {
 		if wait -= waited; waited > listPause {
 			pauses -= waited
 		}
-		for e, err := range atHand(w, e) {
+		for e, err := range arrived(w, e) {
 			rv := ""
 			if err == nil {
 				rv, err = r.takeEvent(ctx, e, received)

@@ -222,91 +222,40 @@ func (s *Stream) known(namespace, name string) (object.Known, bool, error) {
 func (s *Stream) Run(ctx context.Context) error {
 	defer func() { s.encoder.track(-s.encoder.tracked) }()
 	s.outages.Join(s.spec.Name)
-	again := false
-	defer func() { s.outages.Leave(s.spec.Name, again) }()
+	pending := false
+	defer func() { s.outages.Leave(s.spec.Name, pending) }()
 	s.unreached = true
 	for {
 		began := time.Now()
 		s.progress = false
 		err := s.session(ctx)
-		if isFatal(err) {
+		switch {
+		case isFatal(err):
 			return err
-		}
-		if errors.Is(err, recorder.ErrStandby) {
-			s.loaded = false // what was read since the checkpoint is gone
-		}
-		if s.refusesShards(err) {
+		case s.refusesShards(err):
 			s.log.Info("the server rejects the shard selector, selecting in the daemon", zap.Error(err))
 			s.spec.Target.Shard = client.Shard{}
 			continue
+		case errors.Is(err, recorder.ErrStandby):
+			s.loaded = false // what was read since the checkpoint is gone
 		}
 		o := classify(ctx, err)
-		failure, serverFails := FailureOf(s.spec.Name, err)
-		if failure.Answered && !failure.Refused && !serverFails {
-			s.reached()
-		}
-		healthy := time.Since(began) >= client.HealthyAfter
-		if healthy && s.progress {
-			s.backoff.Reset()
-			s.habit.times = 0
-		}
-		if o.clean && time.Since(began) >= habitShown {
-			s.habit = habit{}
-		}
-		if o.habit {
-			o.after = max(o.after, s.habit.seen(o.reason))
-		}
-		s.note(func(n *Status) {
-			if healthy && n.State == Watching {
-				n.Failing = time.Time{} // it did work, even if there was nothing to see
-				return
-			}
-			if n.Failing.IsZero() {
-				n.Failing, n.Failures = time.Now(), 0
-			}
-			n.Failures++
-			n.Ours = isOurs(o.reason, s.spec.Target)
-		})
+		healthy := s.noteEnd(&o, err, time.Since(began))
+		atOnce := false
 		switch o.action {
 		case actionStop:
 			return nil
 		case actionWait:
 			s.setState(Pending, o.reason)
-			again = true
+			pending = true
 			return &PendingError{Reason: o.reason, Err: err}
 		case actionRelist:
-			// At once, unless it was a list that failed, or the last one was just now.
-			rest := s.lists.rest()
-			atOnce := s.state.Valid() && rest <= 0 && o.after <= 0
-			if lost := s.lose(ctx, o); lost != nil {
-				s.loaded = false
-				continue // or ctx has ended
-			}
-			s.outages.Lost(s.spec.Name, o.reason, err)
-			if atOnce {
-				continue
-			}
-			o.after = max(o.after, rest)
+			atOnce = s.losePosition(ctx, &o, err)
 		case actionRetry:
-			if isUnreadable(err) {
-				o.after = max(o.after, s.lists.around)
-			}
-			s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
-			if errors.Is(err, client.ErrSilent) || errors.Is(err, client.ErrNoAnswer) {
-				s.client.CloseIdleConnections()
-			}
-			if o.clean && healthy {
-				if !s.bookmarks {
-					s.progressed(nil)
-				}
-				continue
-			}
-			if serverFails {
-				s.unreached = true
-				s.outages.Failed(failure)
-			} else {
-				s.outages.Note(s.spec.Name, zapcore.WarnLevel, "watch ended, trying again", o.reason, err)
-			}
+			atOnce = s.endWatch(&o, err, healthy)
+		}
+		if atOnce {
+			continue
 		}
 		s.reason = o.reason
 		s.setState(Retrying, o.reason)
@@ -318,6 +267,76 @@ func (s *Stream) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// noteEnd notes how a session that lasted so long ended: in the backoff, in the server's habits, which may put off the next
+// session, and in the status. It reports whether the session lasted long enough to count as healthy.
+func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy bool) {
+	if f, serverFails := FailureOf(s.spec.Name, err); f.Answered && !f.Refused && !serverFails {
+		s.reached()
+	}
+	healthy = lasted >= client.HealthyAfter
+	if healthy && s.progress {
+		s.backoff.Reset()
+		s.habit.times = 0
+	}
+	if o.clean && lasted >= habitShown {
+		s.habit = habit{}
+	}
+	if o.habit {
+		o.after = max(o.after, s.habit.seen(o.reason))
+	}
+	s.note(func(n *Status) {
+		if healthy && n.State == Watching {
+			n.Failing = time.Time{} // it did work, even if there was nothing to see
+			return
+		}
+		if n.Failing.IsZero() {
+			n.Failing, n.Failures = time.Now(), 0
+		}
+		n.Failures++
+		n.Ours = isOurs(o.reason, s.spec.Target)
+	})
+	return healthy
+}
+
+// losePosition gives up the position, and reports whether the stream lists at once: unless it was a list that failed, or
+// the last one was just now.
+func (s *Stream) losePosition(ctx context.Context, o *outcome, err error) (atOnce bool) {
+	rest := s.lists.rest()
+	atOnce = s.state.Valid() && rest <= 0 && o.after <= 0
+	if lost := s.lose(ctx, *o); lost != nil {
+		s.loaded = false
+		return true // or ctx has ended
+	}
+	s.outages.Lost(s.spec.Name, o.reason, err)
+	o.after = max(o.after, rest)
+	return atOnce
+}
+
+// endWatch notes that a session ended whose position stays valid, and reports whether the next one begins at once: after
+// a healthy watch that the server ended.
+func (s *Stream) endWatch(o *outcome, err error, healthy bool) (atOnce bool) {
+	if isUnreadable(err) {
+		o.after = max(o.after, s.lists.around)
+	}
+	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
+	if errors.Is(err, client.ErrSilent) || errors.Is(err, client.ErrNoAnswer) {
+		s.client.CloseIdleConnections()
+	}
+	if o.clean && healthy {
+		if !s.bookmarks {
+			s.progressed(nil)
+		}
+		return true
+	}
+	if failure, serverFails := FailureOf(s.spec.Name, err); serverFails {
+		s.unreached = true
+		s.outages.Failed(failure)
+	} else {
+		s.outages.Note(s.spec.Name, zapcore.WarnLevel, "watch ended, trying again", o.reason, err)
+	}
+	return false
 }
 
 // reached notes that the API server has answered.

@@ -72,7 +72,7 @@ func (s *Stream) follow(ctx context.Context, w *client.WatchReader) error {
 		confirmed := s.pace.waited(asked, received)
 		b := s.producer.Batch()
 		s.version = s.version[:0]
-		for e, err = range atHand(w, e) {
+		for e, err = range arrived(w, e) {
 			before := b
 			if err == nil {
 				b, err = s.takeEvent(ctx, b, e, received)
@@ -96,8 +96,8 @@ func (s *Stream) follow(ctx context.Context, w *client.WatchReader) error {
 	}
 }
 
-// atHand yields an event and those that have arrived after it, or why there are no more.
-func atHand(w *client.WatchReader, e client.Event) iter.Seq2[client.Event, error] {
+// arrived yields an event and those that have arrived since, without waiting, or why there are no more.
+func arrived(w *client.WatchReader, e client.Event) iter.Seq2[client.Event, error] {
 	return func(yield func(client.Event, error) bool) {
 		var err error
 		for size := 0; yield(e, err) && err == nil; {
