@@ -207,7 +207,10 @@ func (e *encoder) encode(
 	if e.sel.excludes(o.Namespace) {
 		return nil, nil
 	}
-	var before previous.Version
+	var (
+		before   previous.Version
+		compared previous.Comparison
+	)
 	mark := e.writers.next(l.Type, o)
 	compares := e.previous != nil && l.Type != line.Deleted && o.Unusable == nil
 	if compares {
@@ -216,11 +219,10 @@ func (e *encoder) encode(
 				return nil, err
 			}
 		}
-		same, err := e.previous.Compare(before, o)
-		if err != nil {
+		if compared, err = e.previous.Compare(before, o); err != nil {
 			return nil, fmt.Errorf("%w: %w", client.ErrBadFrame, err)
 		}
-		if same {
+		if compared.Same {
 			t.Withheld = before.Withheld
 			return nil, nil
 		}
@@ -228,8 +230,7 @@ func (e *encoder) encode(
 	t.Withheld = !e.sel.matches(l.Type, o)
 	t.HeldBack = silently || t.Withheld || !e.sel.wants(l.Type)
 	if !t.HeldBack {
-		before.Mark = max(before.Mark, mark) // one of them is 0
-		lines, err := e.appendLine(b.Lines(), l, o, before)
+		lines, err := e.appendLine(b.Lines(), l, o, max(before.Mark, mark), compared) // one of the marks is 0
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", client.ErrBadFrame, err)
 		}
@@ -237,19 +238,21 @@ func (e *encoder) encode(
 	}
 	switch {
 	case compares:
-		return e.previous.Value(t.Withheld), nil
+		return compared.Value(t.Withheld), nil
 	case e.previous != nil && l.Type != line.Deleted:
 		return e.previous.Unknown(t.Withheld), nil
 	}
 	return nil, nil
 }
 
-// appendLine appends the line about a scanned object, of which before is stored.
-func (e *encoder) appendLine(dst []byte, l object.Line, o *object.Object, before previous.Version) ([]byte, error) {
+// appendLine appends the line about a scanned object. before is the mark of the version before it.
+func (e *encoder) appendLine(
+	dst []byte, l object.Line, o *object.Object, before object.Mark, compared previous.Comparison,
+) ([]byte, error) {
 	var owned bool
 	l.Payload, l.MaxBytes = e.form.Payload, e.form.MaxBytes
-	l.Write, owned = e.written(l, o, before.Mark)
-	if e.writtenAt = l.Write.At; before.Object == nil {
+	l.Write, owned = e.written(l, o, before)
+	if e.writtenAt = l.Write.At; !compared.Known() {
 		return e.render.AppendLine(dst, l, o)
 	}
 	var sets [][]byte
@@ -257,10 +260,10 @@ func (e *encoder) appendLine(dst []byte, l object.Line, o *object.Object, before
 		e.owned = e.render.FieldSets(e.owned[:0], o)
 		sets = e.owned
 	}
-	list, owner := e.previous.Changes(before, sets)
+	list, owner := compared.Changes(sets)
 	l.Changes = list
 	if owned {
-		l.Write = o.WrittenBy(owner, before.Mark, l.Received)
+		l.Write = o.WrittenBy(owner, before, l.Received)
 		e.writtenAt = l.Write.At
 	}
 	return e.render.AppendLine(dst, l, o)

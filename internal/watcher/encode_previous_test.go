@@ -29,11 +29,12 @@ func TestPreviousTooDeep(t *testing.T) {
 	if err := r.Scan([]byte(`{"metadata":{"name":"a"},"a":1}`), &o); err != nil {
 		t.Fatal(err)
 	}
-	if same, err := store.Compare(before, &o); same || err != nil {
-		t.Fatal(same, err)
+	compared, err := store.Compare(before, &o)
+	if compared.Same || err != nil {
+		t.Fatal(compared.Same, err)
 	}
 	line := object.Line{Type: line.Modified, Origin: line.FromWatch, Received: time.Now()}
-	got, err := e.appendLine(nil, line, &o, before)
+	got, err := e.appendLine(nil, line, &o, before.Mark, compared)
 	if text := string(got); err != nil || strings.Contains(text, `"changes"`) || !strings.Contains(text, `"object"`) {
 		t.Errorf("%.300s, %v", text, err)
 	}

@@ -71,14 +71,15 @@ func benchmarkStore(b *testing.B, shape object.Shape, version func(i int) []byte
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Compare(before, &o); err != nil {
+		compared, err := s.Compare(before, &o)
+		if err != nil {
 			b.Fatal(err)
 		}
-		s.Changes(before, nil)
+		compared.Changes(nil)
 		c.Reset()
 		clear(s.uncommitted)
 		s.order = s.order[:0]
-		s.Put(&c, n, o.Namespace, o.Name, s.Value(false))
+		s.Put(&c, n, o.Namespace, o.Name, compared.Value(false))
 		n++
 	}
 	for i := range 2 * baseObjects {

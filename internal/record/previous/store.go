@@ -282,22 +282,31 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 	return v, nil
 }
 
-// Compare takes the next version of an object and reports whether nothing has changed since before but what is
-// ignored. An error is the object's.
-func (s *Store) Compare(before Version, o *object.Object) (same bool, err error) {
+// Comparison is a version of an object beside the one stored before it. It, and what its methods return, is valid until
+// the store's next Compare, and as long as the object is unchanged. The zero Comparison knows nothing.
+type Comparison struct {
+	store  *Store
+	before Version
+	Same   bool // nothing has changed but what is ignored
+}
+
+// Compare compares the next version of an object with the one before. An error is the object's.
+func (s *Store) Compare(before Version, o *object.Object) (c Comparison, err error) {
+	c = Comparison{store: s, before: before}
 	s.next.shaped, s.next.mark = s.next.shaped[:0], o.Mark(before.Mark)
 	s.redacted.drop()
 	if s.next.digest, err = s.digest(o); err != nil {
-		return false, err
+		return c, err
 	}
 	if before.hasDigest && s.digester.same(before.digest, s.next.digest) {
-		return true, nil
+		c.Same = true
+		return c, nil
 	}
 	if s.objects {
 		s.next.shaped = o.AppendShaped(s.next.shaped)
 		s.redacted.take(o)
 	}
-	return false, nil
+	return c, nil
 }
 
 func (s *Store) digest(o *object.Object) (Digest, error) {
@@ -307,12 +316,14 @@ func (s *Store) digest(o *object.Object) (Digest, error) {
 	return s.digester.Digest(o.Raw)
 }
 
-// Changes lists what has changed from before to the version that Compare was given; nil where that is not asked for
-// or not known. It is good until the next call. It reads the object that Compare was given. With sets, what the entries of
-// that object's managedFields own, it also returns the index of the one that owns all that has changed; -1 where that
-// is not exactly one.
-func (s *Store) Changes(before Version, sets [][]byte) (list []byte, owner int) {
-	if !s.objects || before.Object == nil {
+// Known reports whether the object before is known.
+func (c Comparison) Known() bool { return c.before.Object != nil }
+
+// Changes lists what has changed; nil where that is not asked for or not known. With sets, what the entries of the object's
+// managedFields own, it also returns the index of the one that owns all that has changed; -1 where that is not exactly one.
+func (c Comparison) Changes(sets [][]byte) (list []byte, owner int) {
+	s, before := c.store, &c.before
+	if !c.Known() || !s.objects {
 		return nil, -1
 	}
 	if !s.owners {
@@ -324,14 +335,13 @@ func (s *Store) Changes(before Version, sets [][]byte) (list []byte, owner int) 
 	}
 	var err error
 	if s.next.list, owner, err = changes.AppendOwned(s.next.list[:0], before.Object, s.next.shaped, hidden, sets); err != nil {
-		return nil, -1 // before may be of a release that stored deeper objects
+		return nil, -1 // before is nested too deeply
 	}
 	return s.next.list, owner
 }
 
-// Value is what is to be stored of the version that Compare was given. It is good until the next call. It reads the object
-// that Compare was given.
-func (s *Store) Value(held bool) []byte { return s.encode(Version{}, held) }
+// Value is what is to be stored of the version.
+func (c Comparison) Value(held bool) []byte { return c.store.encode(Version{}, held) }
 
 // Unknown is what is to be stored of an object that cannot be read: the next version has none to be compared with.
 func (s *Store) Unknown(held bool) []byte { return []byte{flag(held)} }

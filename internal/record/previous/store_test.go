@@ -60,12 +60,13 @@ func (r *rig) take(name, raw string) (list string, same bool) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if same, err = r.Compare(before, &r.object); err != nil || same {
-		return "", same
+	c, err := r.Compare(before, &r.object)
+	if err != nil || c.Same {
+		return "", c.Same
 	}
-	changed, _ := r.Changes(before, nil)
+	changed, _ := c.Changes(nil)
 	list = string(changed)
-	r.Put(&r.submitted, r.batch, []byte("ns"), []byte(name), r.Value(false))
+	r.Put(&r.submitted, r.batch, []byte("ns"), []byte(name), c.Value(false))
 	return list, false
 }
 
