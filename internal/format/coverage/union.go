@@ -26,65 +26,35 @@ func Union(journals ...[]Stream) []Stream {
 	return all
 }
 
-// union returns intervals of which no two overlap, in order.
-func union(of []Interval) (all []Interval) {
-	type bound struct {
-		at   time.Time
-		by   int // 1 where one begins, -1 where it ends
-		from *Interval
-	}
-	var bounds []bound
-	var last *Interval // of those that are empty: a list was complete, and nothing was confirmed after it
-	var points []Interval
+// bound is where an interval begins or ends.
+type bound struct {
+	at time.Time
+	by int // 1 where it begins, -1 where it ends
+	of *Interval
+}
+
+// union returns intervals of which no two overlap, in order, that cover what any of the given ones covers.
+func union(of []Interval) []Interval {
+	var (
+		bounds []bound
+		last   *Interval  // of those that are empty: a list was complete, and nothing was confirmed after it
+		points []Interval // those that end with a gap
+	)
 	for i := range of {
 		in := &of[i]
-		if !in.From.Before(in.To) {
-			if last == nil || in.From.After(last.From) {
-				last = in
-			}
-			if isGap(reasonNumber(in.End)) {
-				points = append(points, *in)
-			}
+		switch {
+		case in.From.Before(in.To):
+			bounds = append(bounds, bound{in.From, 1, in}, bound{in.To, -1, in})
 			continue
+		case last == nil || in.From.After(last.From):
+			last = in
 		}
-		bounds = append(bounds, bound{in.From, 1, in}, bound{in.To, -1, in})
+		if isGap(reasonNumber(in.End)) {
+			points = append(points, *in)
+		}
 	}
 	slices.SortStableFunc(bounds, func(a, b bound) int { return a.at.Compare(b.at) })
-	var prompt, late int // how many hold
-	for i := 0; i < len(bounds); {
-		at := bounds[i].at
-		var ended *Interval
-		carried := prompt + late // that hold before and after it
-		for ; i < len(bounds) && bounds[i].at.Equal(at); i++ {
-			b := bounds[i]
-			carried += min(0, b.by)
-			if b.from.Late {
-				late += b.by
-			} else {
-				prompt += b.by
-			}
-			if b.by < 0 && (ended == nil || ended.End == HandedOver) {
-				ended = b.from
-			}
-		}
-		n := len(all) - 1
-		goesOn := n >= 0 && all[n].To.IsZero()
-		switch {
-		case goesOn && (prompt+late == 0 || carried == 0 && isGap(reasonNumber(ended.End))):
-			all[n].To, all[n].End, all[n].Differences = at, ended.End, ended.Differences
-			if prompt+late > 0 { // the gap took no time
-				all = append(all, Interval{From: at, Late: prompt == 0})
-			}
-		case goesOn && all[n].Late && prompt > 0:
-			all[n].To, all[n].End = at, CaughtUp
-			all = append(all, Interval{From: at})
-		case goesOn && !all[n].Late && prompt == 0:
-			all[n].To, all[n].End = at, Interrupted
-			all = append(all, Interval{From: at, Late: true})
-		case !goesOn:
-			all = append(all, Interval{From: at, Late: prompt == 0})
-		}
-	}
+	all := sweep(bounds)
 	for _, p := range points { // in a hole, each is known to be apart from what is before and after it
 		n, found := slices.BinarySearchFunc(all, p, func(in, p Interval) int { return in.From.Compare(p.From) })
 		if !found && (n == 0 || !p.From.Before(all[n-1].To)) {
@@ -99,6 +69,47 @@ func union(of []Interval) (all []Interval) {
 			if len(of[i].HeldBack) > 0 && of[i].From.Before(all[n].To) && all[n].From.Before(of[i].To) {
 				all[n].HeldBack = slices.Compact(slices.Sorted(slices.Values(append(all[n].HeldBack, of[i].HeldBack...))))
 			}
+		}
+	}
+	return all
+}
+
+// sweep goes through the bounds in their order, and returns the intervals in which at least one holds. Between two times
+// the last of them is open, with To zero, exactly while any holds, and Late exactly while none does that is not.
+func sweep(bounds []bound) (all []Interval) {
+	var prompt, late int // how many hold
+	for i := 0; i < len(bounds); {
+		at := bounds[i].at
+		var ended *Interval
+		through := prompt + late // that hold before and after it
+		for ; i < len(bounds) && bounds[i].at.Equal(at); i++ {
+			b := bounds[i]
+			through += min(0, b.by)
+			if b.of.Late {
+				late += b.by
+			} else {
+				prompt += b.by
+			}
+			if b.by < 0 && (ended == nil || ended.End == HandedOver) {
+				ended = b.of
+			}
+		}
+		n := len(all) - 1
+		open := n >= 0 && all[n].To.IsZero()
+		switch {
+		case open && (prompt+late == 0 || through == 0 && isGap(reasonNumber(ended.End))):
+			all[n].To, all[n].End, all[n].Differences = at, ended.End, ended.Differences
+			if prompt+late > 0 { // the gap took no time
+				all = append(all, Interval{From: at, Late: prompt == 0})
+			}
+		case open && all[n].Late && prompt > 0:
+			all[n].To, all[n].End = at, CaughtUp
+			all = append(all, Interval{From: at})
+		case open && !all[n].Late && prompt == 0:
+			all[n].To, all[n].End = at, Interrupted
+			all = append(all, Interval{From: at, Late: true})
+		case !open:
+			all = append(all, Interval{From: at, Late: prompt == 0})
 		}
 	}
 	return all

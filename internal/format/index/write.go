@@ -219,12 +219,34 @@ func (w *writer) stream(s *stream) error {
 	return nil
 }
 
-// there returns the objects of a stream that were there when the segment began, with Before and refs, in order.
+// there yields the objects of a stream that were there when the segment began, with Before and refs, in order.
 func (w *writer) there(s *stream) iter.Seq2[*Object, error] {
+	return func(yield func(*Object, error) bool) {
+		for o, err := range w.before(s.Name) {
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case o.Before.Seq > 0 && o.Before.Segment < w.oldest:
+				w.since = max(w.since, w.oldest) // its line is gone
+				continue
+			case o.Before.Seq == 0, o.Before.Seq < s.begun: // it was deleted, or is of before the stream started over
+				continue
+			}
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// before yields each object that an index of the base has of a stream, once, in order. Its Before is the last line about it
+// before this segment; zero where that was its deletion.
+func (w *writer) before(name string) iter.Seq2[*Object, error] {
 	return func(yield func(*Object, error) bool) {
 		of := make([]source, len(w.base))
 		for i, b := range w.base {
-			of[i].next, of[i].stop = iter.Pull2(b.ofStream(s.Name))
+			of[i].next, of[i].stop = iter.Pull2(b.ofStream(name))
 			of[i].advance()
 		}
 		defer func() {
@@ -243,38 +265,36 @@ func (w *writer) there(s *stream) iter.Seq2[*Object, error] {
 					first = o
 				}
 			}
-			if first == nil {
-				return
-			}
-			is := Object{place: first.place, uid: first.uid}
-			for i := range of {
-				o := of[i].object
-				if o == nil || o.compare(&is) != 0 {
-					continue
-				}
-				is.refs = merged(is.refs, o.refs)
-				if !o.Created.IsZero() {
-					is.Created = o.Created
-				}
-				switch {
-				case len(o.Lines) > 0:
-					if is.Before = w.last(i, o); is.Before.Seq == 0 {
-						is.refs, is.Created = nil, time.Time{}
-					}
-				case o.Before.Seq > 0:
-					is.Before = o.Before
-				}
-				of[i].advance()
-			}
-			if is.Before.Seq > 0 && is.Before.Segment < w.oldest {
-				w.since = max(w.since, w.oldest) // its line is gone
-				continue
-			}
-			if is.Before.Seq > 0 && is.Before.Seq >= s.begun && !yield(&is, nil) {
+			if first == nil || !yield(w.join(of, first), nil) {
 				return
 			}
 		}
 	}
+}
+
+// join takes one object out of the indexes that have it, from the oldest to the newest, and returns what they say of it
+// together.
+func (w *writer) join(of []source, first *Object) *Object {
+	is := &Object{place: first.place, uid: first.uid}
+	for i := range of {
+		o := of[i].object
+		if o == nil || o.compare(is) != 0 {
+			continue
+		}
+		is.refs = merged(is.refs, o.refs)
+		if !o.Created.IsZero() {
+			is.Created = o.Created
+		}
+		if len(o.Lines) == 0 {
+			if o.Before.Seq > 0 {
+				is.Before = o.Before
+			}
+		} else if is.Before = w.last(i, o); is.Before.Seq == 0 { // deleted: what comes after it is another object's
+			is.refs, is.Created = nil, time.Time{}
+		}
+		of[i].advance()
+	}
+	return is
 }
 
 // source is an index that objects are taken from.
