@@ -18,7 +18,7 @@ import (
 	"kubejournal/internal/host/terminal"
 )
 
-// checkpointEnv is the variable behind --checkpoint.
+// checkpointEnv is the variable for --checkpoint.
 const checkpointEnv = "KUBEJOURNAL_CHECKPOINT"
 
 func newCheckpointCommand() *cobra.Command {
@@ -132,7 +132,7 @@ func writeCheckpoint(w io.Writer, c *checkpoint.Summary) error {
 	}
 	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", terminal.Line(c.Path), c.Size, c.Schema, terminal.Line(cmp.Or(c.Cluster, "-")), journal)
 	if c.Recovered > 0 {
-		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start goes on there\n", c.Recovered)
+		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start continues there\n", c.Recovered)
 	}
 	if c.Lost {
 		fmt.Fprintln(t, "lost\tan earlier checkpoint was; a stream that is new in this one begins with a GAP line")
@@ -159,7 +159,7 @@ func newCheckpointResetCommand() *cobra.Command {
 	var where checkpointFlags
 	cmd := &cobra.Command{
 		Use:   "reset STREAM",
-		Short: "Forget one stream, so that the next run begins it anew",
+		Short: "Forget one stream, so that the next run starts it over",
 		Long: `Forget the position of one stream and the objects that it knows. The next run begins it as new, with a snapshot of what
 exists, or with nothing where its entry says initial: skip. What happens between its last line and that start is not in
 the journal, and objects deleted in between get no DELETED line. The journal and the other streams are not touched.
@@ -190,7 +190,7 @@ it.`,
 			if err != nil {
 				return explainCheckpoint(path, err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: forgot position %s and %d known objects; the next run begins it anew\n",
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: forgot position %s and %d known objects; the next run starts it over\n",
 				terminal.Line(forgotten.Stream), cmp.Or(forgotten.ResourceVersion, "-"), forgotten.Known)
 			return err
 		},

@@ -55,7 +55,7 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	})
 	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(ctx context.Context, j *query.Journal, _ []string, word string) []string {
 		all, _ := j.NamespaceNames(ctx) // or none
-		return behind(word[:strings.LastIndexByte(word, ',')+1], all)
+		return after(word[:strings.LastIndexByte(word, ',')+1], all)
 	}))
 	if err != nil {
 		panic(err) // there is no such flag
@@ -77,7 +77,7 @@ func parsedOnce(cmd *cobra.Command) {
 }
 
 // objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas, the NAME
-// behind its slash, or a NAME behind a RESOURCE of its own.
+// after its slash, or a NAME after a RESOURCE of its own.
 func objectNames(ctx context.Context, j *query.Journal, namespaces, args []string, word string) []string {
 	resource, _, slash := strings.Cut(word, "/")
 	before := resource + "/"
@@ -86,7 +86,7 @@ func objectNames(ctx context.Context, j *query.Journal, namespaces, args []strin
 	} else if !slash {
 		before = word[:strings.LastIndexByte(word, ',')+1]
 		all, _ := j.ResourceNames(ctx) // or those that were found
-		return behind(before, all)
+		return after(before, all)
 	}
 	objects, err := query.Objects([]string{resource})
 	if err != nil {
@@ -97,11 +97,11 @@ func objectNames(ctx context.Context, j *query.Journal, namespaces, args []strin
 		return nil
 	}
 	all, _ := j.ObjectNames(ctx, s)
-	return behind(before, all)
+	return after(before, all)
 }
 
-// behind returns names with what comes before each.
-func behind(before string, names []string) []string {
+// after returns names with what comes before each.
+func after(before string, names []string) []string {
 	all := make([]string, len(names))
 	for i, name := range names {
 		all[i] = before + name

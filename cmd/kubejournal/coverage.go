@@ -19,10 +19,10 @@ func newCoverageCommand() *cobra.Command {
 
   STREAM            FROM (CET)           TO        FOR    END
   deployments.apps  2026-11-20 14:00:02  14:07:31  7m29s  GAP Expired, 2 objects differed
-                    2026-11-20 14:07:50  15:10:22  1h3m   goes on
+                    2026-11-20 14:07:50  15:10:22  1h3m   ongoing
 
-"late" is an interval of which the lines came late: the daemon was down or could not reach the server, and went on from
-where it was. Between two intervals changes may be missing, unless there was no difference. "goes on" is as far as the file
+"late" is an interval of which the lines came late: the daemon was down or could not reach the server, and resumed
+where it was. Between two intervals changes may be missing, unless there was no difference. "ongoing" is as far as the file
 says: a daemon that was killed could not say otherwise.
 
 An interval FOR 0s is a list that was complete; nothing after it is certain.
@@ -30,7 +30,7 @@ An interval FOR 0s is a list that was complete; nothing after it is certain.
 What was covered in a file that is missing, or does not begin as it did, is left out; stderr names the file.
 
 -o json is a list of streams, each with its intervals: from, to, late, end (why it ended: Unknown, Stopped, Removed,
-Interrupted, Silent, CaughtUp, HandedOver, Lost or the reason of a GAP; none while it goes on), differences (how many
+Interrupted, Silent, CaughtUp, HandedOver, Lost or the reason of a GAP; none while it is ongoing), differences (how many
 objects differed after the GAP) and heldBack (the keys by which the config kept changes out of the journal: types,
 filter, excludeNamespaces, ignoreFields, initial). Fields may be added.
 ` + journalHelp + clustersHelp + `

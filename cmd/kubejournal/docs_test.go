@@ -432,7 +432,7 @@ func reasonsOf(n ast.Node) []ast.Expr {
 
 // Each reason that a reader or an operator may meet is explained.
 func TestDocsReasons(t *testing.T) {
-	gaps := texts(t, "internal/format/object/event.go", constants("reasons of GAP lines"))
+	gaps := texts(t, "internal/format/line/type.go", constants("reasons of GAP lines"))
 	line, operations := rows(t, "docs/line.md"), rows(t, "docs/operations.md")
 	for _, reason := range gaps {
 		if _, is := line[reason]; !is {

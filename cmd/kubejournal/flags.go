@@ -26,7 +26,7 @@ var flagUsage = map[string]string{
 	"log-level":  "`LEVEL` of the log on stderr: debug, info, warn or error",
 }
 
-// configEnv is the variable behind --config.
+// configEnv is the variable for --config.
 const configEnv = "KUBEJOURNAL_CONFIG"
 
 // searched is where a config is looked for when none is named; the first that exists is taken.

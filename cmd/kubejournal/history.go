@@ -25,7 +25,7 @@ what follows it, up to SYNC, is the net difference. "-- 14:20:00 to 14:30:00" is
 On a terminal, what the question says already is not repeated: the one object, resource or namespace that it names.
 -o wide shows every column, cuts nothing, and has managers as the API names them (kubectl-set), as into a pipe.
 
-Of an object that is named, each uid is a section of its own: one that was deleted and made anew is another object. What
+Of an object that is named, each uid is a section of its own: one that was deleted and recreated is another object. What
 says little is left out and counted at the end; --all shows it. So are gaps where an object, --related, --by, --field or
 --deleted narrows the answer, but for those that a row lies in. With --by, stderr counts the versions of which no writer is known.
 

@@ -21,7 +21,7 @@ func newResourcesCommand() *cobra.Command {
 		Use:   "resources",
 		Short: "List what the server lets one watch, as entries for a config",
 		Long: `List every resource of the API server that can be watched and that this identity may list and watch, as the resources of
-a config: paste it and keep what is to be journalled. A comment behind each entry has its kind, scope, versions
+a config: paste it and keep what is to be journalled. A comment after each entry has its kind, scope, versions
 (preferred first) and short names. Objects that the server has in two groups are listed once.
 
 With -n, the question is what may be watched in that namespace, and entries name it. What this identity may not list and

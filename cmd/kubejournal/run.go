@@ -20,7 +20,7 @@ import (
 	"kubejournal/internal/record/status"
 )
 
-// formatEnv is the variable behind --format.
+// formatEnv is the variable for --format.
 const formatEnv = "KUBEJOURNAL_FORMAT"
 
 // runFlags are the flags of run that set no key of the config.
@@ -55,7 +55,7 @@ anything else.`,
 		Example: `  # what happens to pods and deployments of the namespace web, in this terminal
   kubejournal run pods deploy -n web
 
-  # the same into a file, going on where it was after a restart
+  # the same into a file, resuming after a restart
   kubejournal run pods deploy -n web --output journal.jsonl --checkpoint journal.db
 
   # what a config file names

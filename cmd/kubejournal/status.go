@@ -148,7 +148,7 @@ func writeStatus(w io.Writer, address string, s *status.Status, now time.Time) e
 		row("", journalText(j, now))
 	}
 	if c := s.Checkpoint; c != nil {
-		row("checkpoint", pathText(c.Path, "none: a restart begins anew")+freeText(c.Space))
+		row("checkpoint", pathText(c.Path, "none: a restart starts over")+freeText(c.Space))
 	}
 	fmt.Fprintln(t)
 	row("STREAM", "STATE", "POSITION", "PROGRESS", "GAP")

@@ -105,7 +105,7 @@ func newTailCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.FuncP("lines", "N", "show the last `N` lines first, or all; from stdin all (default 10)", f.setLines)
-	flags.BoolVarP(&f.Follow, "follow", "f", true, "go on with lines that come")
+	flags.BoolVarP(&f.Follow, "follow", "f", true, "follow lines as they come")
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end with the last line that is there")
 	flags.Func("resource", "show these `RESOURCE`s or RESOURCE/NAMEs too, like an argument; may be repeated",
 		func(list string) error {

@@ -97,7 +97,7 @@ func ending(in *coverage.Interval) string {
 	end := why(in.End)
 	switch {
 	case end == "":
-		end = "goes on"
+		end = "ongoing"
 	case in.Differences != nil && *in.Differences == 0:
 		end += ", no difference"
 	case in.Differences != nil && *in.Differences == 1:

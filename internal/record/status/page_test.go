@@ -121,7 +121,7 @@ func pageDaemon(t *testing.T) {
 		t.Errorf("the page says %q, want %q", got, want)
 	}
 	text, _ = shown(t, About{Output: "-", Progress: recorder.Progress{Written: 9, Committed: 9}, Reload: Reload{At: at}}, full[1:], status("pods", watcher.Watching))
-	for _, want := range []string{"<title>kubejournal</title>", "stdout", "none: a restart begins anew", "the command line", "<dd>everything</dd>", "in effect, "} {
+	for _, want := range []string{"<title>kubejournal</title>", "stdout", "none: a restart starts over", "the command line", "<dd>everything</dd>", "in effect, "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
