@@ -39,7 +39,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) subjects cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -91,8 +91,16 @@ vet: ## go vet, and that the modules are those of go.sum
 	go mod verify
 	go vet ./...
 
-lint: bin/golangci-lint ## golangci-lint, built from tools/
+lint: bin/golangci-lint subjects ## golangci-lint, built from tools/, and the subjects of commits
 	bin/golangci-lint run ./...
+
+# Of the last 50 commits, as far as they are here; git words those of merges and reverts. Nothing outside a repository, or
+# where the repository is another one that this folder is a part of.
+subjects:
+	@test -n "$$(git rev-parse --show-cdup 2>/dev/null)" || git log -50 --no-merges --format=%s 2>/dev/null | awk ' \
+		/^(Merge |Revert ")/ { next } \
+		length > 60 || !/^[a-z0-9][a-z0-9 ,\/._-]*: [^ ]/ { print "make subjects: not \"package: imperative\" in 60 characters: " $$0; bad = 1 } \
+		END { exit bad }' >&2
 
 suite: cc bin/gotestsum bin/kubectl bin/kube-controller-manager ## all tests but those of model, with the race detector
 	$(RACE) -timeout 40m -p 3 $(SUITE)
