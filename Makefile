@@ -28,6 +28,8 @@ LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X m
 # more packages at a time than there are cores. test/crash is a part of model.
 UNIT  = kubejournal/internal/watcher $$(go list ./... | grep -Ev '^kubejournal/(test/|internal/watcher$$)')
 SUITE = kubejournal/test/scenario kubejournal/internal/watcher $$(go list ./... | grep -Ev '/(test/crash|test/scenario|internal/watcher)$$')
+# Of test/ what needs no server. Several at a time: some wait.
+QUICK = ./cmd/... ./deploy/... ./internal/... ./test/bench/table ./test/incident ./test/invariant ./test/program ./test/proxy ./test/workload
 # What tests write goes to memory where there is room for it, since most of a sync of a real disk is waiting and no test
 # cuts the power of the machine; what the go tool builds does not. Collecting garbage took a quarter of a raced test's time.
 SCRATCH     = $$(test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$6 == "/dev/shm" { print $$4 }')" -gt 4000000 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
@@ -39,7 +41,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) subjects cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) quick unit model subjects cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -104,6 +106,9 @@ subjects:
 
 suite: cc bin/gotestsum bin/kubectl bin/kube-controller-manager ## all tests but those of model, with the race detector
 	$(RACE) -timeout 40m -p 3 $(SUITE)
+
+quick: ## unit tests without the longest ones and the race detector (1 minute); what has passed and not changed is not run again
+	$(FAST) go test -short -p 4 -timeout 5m $(QUICK)
 
 unit: cc bin/gotestsum ## of these, those that need no control plane
 	$(RACE) -timeout 20m $(UNIT)

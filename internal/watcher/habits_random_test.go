@@ -26,6 +26,9 @@ var (
 // them off, while it is restarted, its watches are cut, its history is lost, and the daemon is killed. The judge of
 // TestHabits reads all lines of all streams. Habits that no reader can find out are left to TestHabits.
 func TestHabitHistories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	n := *habitHistories
 	if raced {
