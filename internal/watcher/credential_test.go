@@ -215,6 +215,9 @@ func TestAuthorityIsReplaced(t *testing.T) {
 // nothing here: not one line is written, and the old way is kept for the day on
 // which it works again.
 func TestCredentialsOfAnotherCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	noLeaks(t)
 	write := accesses["in the kubeconfig"]
 	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
@@ -254,6 +257,9 @@ func TestCredentialsOfAnotherCluster(t *testing.T) {
 
 // The server moves to another address.
 func TestAddressIsReplaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	noLeaks(t)
 	var p *proxy
 	at := func(t *testing.T, host string, srv *fake.Server, dir string) {
