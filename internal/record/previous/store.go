@@ -58,8 +58,8 @@ type Store struct {
 	unreadable bool                                // a version could not be read, and that was logged
 }
 
-// streamHeader is the fixed part of a stream's header. It is due to be put into a batch when it has changed; headerSent is
-// the number of the last batch that it went into.
+// streamHeader is the fixed part of a stream's header. It is due to be put into a batch when it has changed; headerSent
+// is the number of the last batch that it went into.
 type streamHeader struct {
 	header     [headerSize]byte
 	headerDue  bool
@@ -122,7 +122,8 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	if !c.Changes && len(c.IgnoreFields) == 0 {
 		return nil, nil
 	}
-	s := &Store{stream: c.Stream, checkpoint: at, committed: committed, log: log, objects: c.Changes, uncommitted: map[string]numbered{}}
+	s := &Store{stream: c.Stream, checkpoint: at, committed: committed, log: log, objects: c.Changes,
+		uncommitted: map[string]numbered{}}
 	if len(c.IgnoreFields) > 0 {
 		var err error
 		if s.digester, err = NewDigester(c.Shape, c.IgnoreFields); err != nil {
@@ -179,7 +180,8 @@ func (s *Store) Load() (behind, stale bool, err error) {
 		}
 		return true, true, err
 	}
-	behind = !s.digester.Durable() || s.redacted != nil || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 || !same
+	behind = !s.digester.Durable() || s.redacted != nil || s.objects && old[0]&storesObjects == 0 ||
+		old[0]&incomplete != 0 || !same
 	if !behind {
 		h[0] &^= incomplete
 	}
@@ -307,9 +309,9 @@ func (s *Store) digest(o *event.Object) (Digest, error) {
 }
 
 // Changes lists what has changed from before to the version that Compare was given; nil where that is not asked for
-// or not known. It is good until the next call. It reads the object that Compare was given. With sets, what the entries of
-// that object's managedFields own, it also returns the index of the one that owns all that has changed; -1 where that
-// is not exactly one.
+// or not known. It is good until the next call. It reads the object that Compare was given. With sets, what the entries
+// of that object's managedFields own, it also returns the index of the one that owns all that has changed; -1 where
+// that is not exactly one.
 func (s *Store) Changes(before Version, sets [][]byte) (list []byte, owner int) {
 	if !s.objects || before.Object == nil {
 		return nil, -1
@@ -322,14 +324,15 @@ func (s *Store) Changes(before Version, sets [][]byte) (list []byte, owner int) 
 		hidden = s.redacted
 	}
 	var err error
-	if s.next.list, owner, err = changes.AppendOwned(s.next.list[:0], before.Object, s.next.shaped, hidden, sets); err != nil {
+	if s.next.list, owner, err = changes.AppendOwned(s.next.list[:0], before.Object, s.next.shaped, hidden,
+		sets); err != nil {
 		return nil, -1 // before may be of a release that stored deeper objects
 	}
 	return s.next.list, owner
 }
 
-// Value is what is to be stored of the version that Compare was given. It is good until the next call. It reads the object
-// that Compare was given.
+// Value is what is to be stored of the version that Compare was given. It is good until the next call. It reads the
+// object that Compare was given.
 func (s *Store) Value(held bool) []byte { return s.encode(Version{}, held) }
 
 // Unknown is what is to be stored of an object that cannot be read: the next version has none to be compared with.
@@ -361,8 +364,8 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 	return s.encode(before, held), nil
 }
 
-// encode makes what is to be stored of the version at hand. Of stored comes the object, and what belongs to that, if there
-// is one.
+// encode makes what is to be stored of the version at hand. Of stored comes the object, and what belongs to that, if
+// there is one.
 func (s *Store) encode(stored Version, held bool) []byte {
 	dst := s.next.value[:0]
 	dst = append(dst, flag(held))

@@ -19,9 +19,10 @@ type Difference struct {
 	Added, Removed, Changed, Unchanged int
 }
 
-// Apply has Run go on with other options and returns when it does. Only streams that the options change are touched: one
-// that is not wanted any more is stopped and keeps its position, one that is to run in another way is stopped and resumes
-// where it was, a new one is started, or resumes. On an error, which is that of CheckOptions, nothing has changed.
+// Apply has Run go on with other options and returns when it does. Only streams that the options change are touched:
+// one that is not wanted any more is stopped and keeps its position, one that is to run in another way is stopped and
+// resumes where it was, a new one is started, or resumes. On an error, which is that of CheckOptions, nothing has
+// changed.
 func (m *Manager) Apply(ctx context.Context, o Options) (d Difference, err error) {
 	done := make(chan struct{})
 	request := func(ctx context.Context) {
@@ -90,7 +91,8 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 		if name := r.spec.Name; desired[name].spec.Name == "" {
 			m.m.ForgetStream(name)
 			m.ending.Go(func() { // the output may be blocked
-				_ = m.rec.End(ctx, name, coverage.Removed) // it fails only where ctx has ended, and with it all coverage
+				// it fails only where ctx has ended, and with it all coverage
+				_ = m.rec.End(ctx, name, coverage.Removed)
 			})
 			m.log.Info("no longer journalled, its position is kept", zap.String("stream", name))
 		}
@@ -101,7 +103,8 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	return d, err
 }
 
-// namesUnknown reports whether new entries, whose errors are errs, name what the server did not have when it was asked last.
+// namesUnknown reports whether new entries, whose errors are errs, name what the server did not have when it was asked
+// last.
 func (m *Manager) namesUnknown(o Options, errs []error) bool {
 	for i, err := range errs {
 		if errors.As(err, new(*discovery.NotFoundError)) && !contains(m.options.Resources, o.Resources[i]) {
@@ -111,12 +114,14 @@ func (m *Manager) namesUnknown(o Options, errs []error) bool {
 	return false
 }
 
-// same reports whether the running stream before already does what now asks for, so that it need not be restarted. That the
-// server prefers another version is no reason to, as long as it still serves the old one; and ids change while it runs.
+// same reports whether the running stream before already does what now asks for, so that it need not be restarted. That
+// the server prefers another version is no reason to, as long as it still serves the old one; and ids change while it
+// runs.
 func (m *Manager) same(before, now wanted) bool {
 	was, is := before.spec, now.spec
 	is.IDScope = was.IDScope
-	if was.Target.Resource.Version != is.Target.Resource.Version && sameEntry(before.entry, now.entry) && m.serves(was.Target) {
+	if was.Target.Resource.Version != is.Target.Resource.Version && sameEntry(before.entry, now.entry) &&
+		m.serves(was.Target) {
 		is.Target.Resource.Version = was.Target.Resource.Version
 	}
 	return reflect.DeepEqual(was, is)
