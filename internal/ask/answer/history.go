@@ -150,8 +150,8 @@ func (h *history) finish(ctx context.Context) error {
 	return ErrNotCovered // the manager may have written those, and they may have changed anything
 }
 
-// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
-// where there is one section.
+// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all
+// lines, where there is one section.
 func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
 	h.gaps = map[string]*line.Fields{}
 	h.remarks.Restart()
@@ -321,7 +321,8 @@ func (h *history) mayBeBy(v *query.Version) bool {
 	return len(v.Text(line.Manager)) == 0 && !firstSight(v) || v.Type() == event.Deleted
 }
 
-// firstSight reports whether a version existed when its stream began. A change between two attempts at a first list did not.
+// firstSight reports whether a version existed when its stream began. A change between two attempts at a first list did
+// not.
 func firstSight(v *query.Version) bool { return v.Snapshot() && v.Type() == event.Added }
 
 // countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no
@@ -385,7 +386,8 @@ func (h *history) noise(v *query.Version) rows.Noise {
 	return class
 }
 
-// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of it.
+// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of
+// it.
 func owned(v *query.Version) bool {
 	controlled := false
 	for owner := range rawjson.Elements(rawjson.At(v.Object, []byte("/metadata/ownerReferences"))) {
@@ -470,7 +472,8 @@ func (h *history) countGap(stream string, class rows.Noise) {
 	}
 }
 
-// dropOpenGaps counts the gaps that no SYNCED ends, where rows are about less than streams and none is of what followed.
+// dropOpenGaps counts the gaps that no SYNCED ends, where rows are about less than streams and none is of what
+// followed.
 func (h *history) dropOpenGaps() {
 	if !h.Narrow() {
 		return
@@ -500,7 +503,8 @@ func (h *history) another(v *query.Version) error {
 	if !h.One || !h.Related && !h.among || h.Format != "text" {
 		return nil
 	}
-	name, uid := strings.Join([]string{string(v.Text(line.Resource)), string(v.Text(line.Namespace)), string(v.Text(line.Name))}, "/"), string(v.Text(line.UID))
+	name, uid := strings.Join([]string{string(v.Text(line.Resource)), string(v.Text(line.Namespace)),
+		string(v.Text(line.Name))}, "/"), string(v.Text(line.UID))
 	before, there := h.uids[name]
 	if h.uids[name] = uid; !there || before == uid {
 		return nil
@@ -536,7 +540,8 @@ func (h *history) object(v *query.Version) error {
 	if h.Style.Width != nil { // to a terminal, and no longer what it means
 		text = terminal.AppendLines(nil, text)
 	}
-	_, err := fmt.Fprintf(terminal.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), terminal.Line(string(v.Text(line.Type))), text)
+	_, err := fmt.Fprintf(terminal.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time),
+		terminal.Line(string(v.Text(line.Type))), text)
 	return err
 }
 
@@ -600,7 +605,8 @@ func (h *history) explain(doubtful bool) {
 		h.o.note("%s", h.writers())
 	}
 	if h.truncated > 0 {
-		h.o.note("%s may match: of a truncated line, or behind one, not all changes are known", count(h.truncated, "version"))
+		h.o.note("%s may match: of a truncated line, or behind one, not all changes are known",
+			count(h.truncated, "version"))
 	}
 	if h.removed > 0 {
 		h.o.note("what %s changed is not known: lines before were removed", count(h.removed, "version"))

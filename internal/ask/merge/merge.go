@@ -1,21 +1,23 @@
-// Package merge makes one journal of those of several daemons: of replicas, of which one wrote at a time, and of shards.
+// Package merge makes one journal of those of several daemons: of replicas, of which one wrote at a time, and of
+// shards.
 //
-// Replicas' lines are in one order, by term and seq (see internal/record/leader), and shards' lines by time. Of replicas, a takeover may
-// leave behind what is not in the merged journal, or not as it was written:
+// Replicas' lines are in one order, by term and seq (see internal/record/leader), and shards' lines by time. Of
+// replicas, a takeover may leave behind what is not in the merged journal, or not as it was written:
 //
 //   - A line of a watch whose event came before in its stream is a repeat, and left out: the same version and type of
 //     the same object. Their ids differ if the replicas' entries did, for a while. Behind a GAP PositionAheadOfServer
 //     or PositionRefused versions begin anew, and events with them; they do once more after its SYNCED.
-//   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
-//     the position before it.
-//   - A list after a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
-//     other's watch goes on from before the list, and what that brings up to the version of the list's SYNCED comes first.
-//   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
-//     block after its GAP, an object at the version that was written last, or that is known to be gone already, is a repeat; an
-//     ADDED of a known object is a MODIFIED, and a MODIFIED of one that is not in the merged journal an ADDED; a DELETED shows the
-//     object as it was written last; and what was written at a version after the one that the GAP is from, and is not shown again,
-//     is gone: a DELETED is added, unless the replicas hold lines of the stream back. Such a GAP is from where the replicas
-//     together had come.
+//   - A list that a replica began and did not finish, because another took over, is left out: that one writes
+//     everything from the position before it.
+//   - A list after a GAP that was finished, and not published yet when the other took over, comes later than it was
+//     written: the other's watch goes on from before the list, and what that brings up to the version of the list's
+//     SYNCED comes first.
+//   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In
+//     the block after its GAP, an object at the version that was written last, or that is known to be gone already, is
+//     a repeat; an ADDED of a known object is a MODIFIED, and a MODIFIED of one that is not in the merged journal an
+//     ADDED; a DELETED shows the object as it was written last; and what was written at a version after the one that
+//     the GAP is from, and is not shown again, is gone: a DELETED is added, unless the replicas hold lines of the
+//     stream back. Such a GAP is from where the replicas together had come.
 package merge
 
 import (
@@ -38,24 +40,25 @@ import (
 // Source is a journal that is merged.
 type Source struct {
 	Name string // for errors and Hole
-	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream those
-	// about some of its objects. A line is valid until the next one. It is called more than once.
+	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream
+	// those about some of its objects. A line is valid until the next one. It is called more than once.
 	Lines func(context.Context) iter.Seq2[Line, error]
-	// Streams names streams that it has lines of, in case Lines does not yield them all. Sources with a stream in common
-	// are in one order.
+	// Streams names streams that it has lines of, in case Lines does not yield them all. Sources with a stream in
+	// common are in one order.
 	Streams []string
 }
 
 // Line is a line of a source.
 type Line struct {
 	*line.Fields
-	Missing uint64 // how many lines are missing directly before it, or before others since the one before that are not asked for
+	// how many lines are missing directly before it, or before others since the one before that are not asked for
+	Missing uint64
 }
 
 // Output takes the merged journal.
 type Output interface {
-	// Late says that lines of a stream have come twice: of what one replica was told at a time, another one's line is in the merged
-	// journal, which was told later.
+	// Late says that lines of a stream have come twice: of what one replica was told at a time, another one's line is
+	// in the merged journal, which was told later.
 	Late(stream string, told, later time.Time)
 	// Hole says that so many lines of a source are missing before the next one, which has that seq there.
 	Hole(source string, count, seq uint64) error
@@ -253,7 +256,8 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	switch {
 	case f.typ == event.Gap:
 		from := string(l.Text(line.FromResourceVersion))
-		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) && reason != event.JournalTruncated {
+		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) &&
+			reason != event.JournalTruncated {
 			e.text(line.FromResourceVersion, s.highest)
 			if moved && event.Later(s.highest, f.version) { // within its list
 				e.text(line.ResourceVersion, s.highest)
@@ -419,7 +423,8 @@ func (m *merger) unseen(s *stream, synced *line.Fields) error {
 	from, to := s.gap.from, string(synced.Text(line.ResourceVersion))
 	var gone []string
 	for uid, last := range s.live {
-		if last.turn < s.gap.turn && (from == "" || event.Later(last.version, from) && (last.undone || !event.Later(last.version, to))) {
+		if last.turn < s.gap.turn &&
+			(from == "" || event.Later(last.version, from) && (last.undone || !event.Later(last.version, to))) {
 			gone = append(gone, uid)
 		}
 	}
@@ -444,7 +449,8 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	e.text(line.Type, string(event.Deleted))
 	e.text(line.Origin, string(event.FromRelist))
 	id := string(last.Text(line.ID))
-	e.text(line.ID, id[:strings.LastIndexByte(id, '/')+1]+string(event.Deleted)) // ids at one version differ in the type alone
+	// ids at one version differ in the type alone
+	e.text(line.ID, id[:strings.LastIndexByte(id, '/')+1]+string(event.Deleted))
 	e.set(line.FinalStateKnown, []byte("false"))
 	for _, of := range []line.Field{line.Generation, line.Manager, line.Subresource, line.WrittenAt, line.Changes} {
 		e.drop(of)

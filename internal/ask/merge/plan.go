@@ -46,8 +46,8 @@ type stream struct {
 type part struct {
 	from position
 	anew bool
-	// low is the lowest version that a watch brought in the part; once all is read, in the later parts up to the next GAP
-	// after which versions start over. Nothing below it comes again.
+	// low is the lowest version that a watch brought in the part; once all is read, in the later parts up to the next
+	// GAP after which versions start over. Nothing below it comes again.
 	low     uint64
 	highest uint64 // version of a watch, but for deletions
 }
@@ -75,8 +75,8 @@ type fact struct {
 	anew    bool   // other versions begin
 }
 
-// Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream although it has
-// changed. The error says too which of the sources do not belong together.
+// Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream
+// although it has changed. The error says too which of the sources do not belong together.
 func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bool) (*Plan, error) {
 	p := &Plan{
 		sources: sources, heldBack: heldBack, latest: make([]uint64, len(sources)),
@@ -96,7 +96,8 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			if uid := string(l.Text(line.ClusterUID)); uid != "" && cluster == "" {
 				cluster = uid
 			} else if uid != "" && uid != cluster {
-				return nil, fmt.Errorf("%s and %s are journals of different clusters; query one at a time", sources[0].Name, source.Name)
+				return nil, fmt.Errorf("%s and %s are journals of different clusters; query one at a time",
+					sources[0].Name, source.Name)
 			}
 			if l.SaysRemoved() || l.SaysSealed() {
 				continue
@@ -104,7 +105,8 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			s, f := p.stream(l.Fields), factOf(l.Fields)
 			p.latest[n] = max(p.latest[n], f.term)
 			if other, there := s.by[f.term]; there && other != n {
-				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not journals of replicas with one Lease; query one at a time",
+				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not journals of replicas "+
+					"with one Lease; query one at a time",
 					sources[other].Name, source.Name, s.name, inTerm(f.term))
 			}
 			another := terms[s] != f.term+1
@@ -158,8 +160,9 @@ func inTerm(term uint64) string {
 	return fmt.Sprintf(" in term %d", term)
 }
 
-// Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn is:
-// what they had to say until then may not have been there yet. The sources have to be in the order in which they were opened.
+// Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn
+// is: what they had to say until then may not have been there yet. The sources have to be in the order in which they
+// were opened.
 func (p *Plan) Early() (early []int) {
 	for _, of := range p.order.teams() {
 		leader := slices.MaxFunc(of, func(a, b int) int { return cmp.Compare(p.latest[a], p.latest[b]) })
@@ -205,8 +208,9 @@ type list struct {
 	to     string // the version of its SYNCED
 }
 
-// settle finds the lists that another replica has written again: one that was not finished is void; one after a GAP that was, but
-// was not published before the turn ended, so that the watch of the next goes on before its end, is to come behind what that brings.
+// settle finds the lists that another replica has written again: one that was not finished is void; one after a GAP
+// that was, but was not published before the turn ended, so that the watch of the next goes on before its end, is to
+// come behind what that brings.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
 	var open *list
@@ -273,8 +277,8 @@ func (s *stream) mayRepeat(at position, version uint64) bool {
 	return version >= s.low[n].low
 }
 
-// writesAnew reports whether the replica of an open list does not go on with it in a later turn, since others had one in between: it
-// has adopted their position, or lost its own, and with it the beginning of the GAP.
+// writesAnew reports whether the replica of an open list does not go on with it in a later turn, since others had one
+// in between: it has adopted their position, or lost its own, and with it the beginning of the GAP.
 func (f *fact) writesAnew() bool {
 	return f.origin == event.FromWatch || f.typ == event.Gap && f.from == ""
 }
