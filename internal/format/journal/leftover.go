@@ -25,7 +25,8 @@ const (
 // temporaryOf returns the name of a file that is being written.
 func temporaryOf(name string) string { return "." + name + temporary }
 
-// leftOver reports whether a name is the temporary one of a rotated file that is made anew, an index, or the coverage file.
+// leftOver reports whether a name is the temporary one of a rotated file that is made anew, an index, or the coverage
+// file.
 func (n naming) leftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, temporary)
 	rest, hidden := strings.CutPrefix(rest, ".")
@@ -122,6 +123,6 @@ func createTemporary(path string) (*os.File, error) {
 	return nil, fmt.Errorf("%s: temporary files are removed or locked by another process", filepath.Dir(path))
 }
 
-// mostRemovals is how many files in turn a run of RemoveLeftOvers can take between their creation and their lock: one is
-// unlikely.
+// mostRemovals is how many files in turn a run of RemoveLeftOvers can take between their creation and their lock: one
+// is unlikely.
 const mostRemovals = 10
