@@ -14,10 +14,10 @@ import (
 	"kubejournal/internal/record/recorder"
 )
 
-// Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and list
-// nothing by themselves: a replica without a position that it can watch from adopts the one that the leader has published.
-// What the server had then are its known objects, and the next event is the first that it may have to write. So a replica
-// that is new, or was down for long, takes over without a gap, as long as the server has that version.
+// Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and
+// list nothing by themselves: a replica without a position that it can watch from adopts the one that the leader has
+// published. What the server had then are its known objects, and the next event is the first that it may have to write.
+// So a replica that is new, or was down for long, takes over without a gap, as long as the server has that version.
 
 // adoption is how a stream has come by published positions.
 type adoption struct {
@@ -35,10 +35,11 @@ const maxAdoptFailures = 5
 
 func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 
-// failed records a failure, and reports whether the stream is to go on without: the server does not have this version, or
-// does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
+// failed records a failure, and reports whether the stream is to go on without: the server does not have this version,
+// or does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
-	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) || errors.As(err, new(*client.UnconfirmedError)) {
+	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) ||
+		errors.As(err, new(*client.UnconfirmedError)) {
 		return false
 	}
 	a.failures++
@@ -59,7 +60,8 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 			if err == nil || ctx.Err() != nil || s.refusesShards(err) || !s.adoption.failed(err) {
 				return false, err
 			}
-			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", published.Position), zap.Error(err))
+			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", published.Position),
+				zap.Error(err))
 		}
 		if !published.Standby {
 			return s.beginList(ctx, published)
@@ -92,7 +94,8 @@ func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
 
 // beginList does what only the replica may do that writes.
 func (s *Stream) beginList(ctx context.Context, published recorder.Published) (done bool, err error) {
-	if published.Begun && published.Restored > s.state.Restored { // another one has begun to write of a restore, and not finished
+	// another one has begun to write of a restore, and not finished
+	if published.Begun && published.Restored > s.state.Restored {
 		s.state.Lose(event.PositionAheadOfServer)
 	}
 	s.state.Restored = max(s.state.Restored, published.Restored)
@@ -112,15 +115,17 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 		s.adoption.others = ""
 	}
 	s.rec.Listing(s.spec.Name, published.Turn)
-	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == event.PositionAheadOfServer, s.state.Restored); err != nil {
+	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == event.PositionAheadOfServer,
+		s.state.Restored); err != nil {
 		return false, err
 	}
 	return true, s.list(ctx)
 }
 
-// mustRedeliver reports whether a list has to write all objects: the server was put back, so that one at the version that is known
-// may be another, also where only the journal knows how far a list after that had come; or others may have written what the
-// checkpoint does not have, in a list that they did not finish or that this replica has not followed.
+// mustRedeliver reports whether a list has to write all objects: the server was put back, so that one at the version
+// that is known may be another, also where only the journal knows how far a list after that had come; or others may
+// have written what the checkpoint does not have, in a list that they did not finish or that this replica has not
+// followed.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
 	case s.state.PendingGap == event.PositionAheadOfServer, s.state.PendingGap == event.CheckpointLost && s.listsBack():
@@ -140,8 +145,8 @@ func (s *Stream) listsBack() bool {
 	return s.state.Open != nil && s.state.Open.Reason == event.PositionAheadOfServer
 }
 
-// redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show. Where others have
-// written, the journal has what this replica does not know.
+// redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show.
+// Where others have written, the journal has what this replica does not know.
 func (s *Stream) redeliver(ctx context.Context, published recorder.Published) error {
 	if err := s.rec.Flush(ctx); err != nil { // what was held up to this turn is known too
 		return err
@@ -186,16 +191,18 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 }
 
 // adopts reports whether the stream can go on from a published position: not where lines of its own are missing,
-// nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there before:
-// a server forgets in its watch cache before it does in etcd.
+// nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there
+// before: a server forgets in its watch cache before it does in etcd.
 func (s *Stream) adopts(published recorder.Published) bool {
 	from := s.state.From()
 	switch {
-	case published.Position == "", published.Position == s.adoption.position, s.state.PendingGap == event.JournalTruncated:
+	case published.Position == "", published.Position == s.adoption.position,
+		s.state.PendingGap == event.JournalTruncated:
 		return false
 	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
 		return false
-	case published.Standby && published.Restored > s.state.Restored: // a leader has written that the server was put back
+	// a leader has written that the server was put back
+	case published.Standby && published.Restored > s.state.Restored:
 		return true
 	case s.state.PendingGap == event.PositionAheadOfServer:
 		return false
@@ -203,8 +210,9 @@ func (s *Stream) adopts(published recorder.Published) bool {
 	return from == "" || from == published.Position || event.Later(published.Position, from)
 }
 
-// adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves known
-// objects at one version or the other, and no position: if it is this replica that lists next, it writes all objects.
+// adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves
+// known objects at one version or the other, and no position: if it is this replica that lists next, it writes all
+// objects.
 func (s *Stream) adopt(ctx context.Context, published recorder.Published) error {
 	position, restored := published.Position, published.Restored
 	if s.adoption.refused.IsZero() { // else it still waits for the leader
@@ -215,14 +223,16 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 		return err
 	}
 	defer r.close()
-	if known := r.diff.known; known != nil && (restored > s.state.Restored || s.state.PendingGap == event.CheckpointLost) {
+	if known := r.diff.known; known != nil &&
+		(restored > s.state.Restored || s.state.PendingGap == event.CheckpointLost) {
 		r.diff.known = func(namespace, name string) (event.Known, bool, error) {
 			k, ok, err := known(namespace, name)
 			k.Doubtful = true // versions have begun anew, perhaps before an attempt that failed
 			return k, ok, err
 		}
 	}
-	r.origin, r.skip, r.adopts, r.state = event.FromRelist, true, true, checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: restored}
+	r.origin, r.skip, r.adopts, r.state = event.FromRelist, true, true,
+		checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: restored}
 	o := v1.ListOptions{Limit: pageSize, ResourceVersion: position, ResourceVersionMatch: v1.ResourceVersionMatchExact}
 	if _, err := r.readPages(ctx, o); err != nil {
 		return err

@@ -52,8 +52,9 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 		return nil, err
 	}
 	e.previous, err = previous.New(previous.Config{
-		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
-		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, APIVersion: gvr.GroupVersion().String(),
+		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape,
+		Payload: spec.Payload, ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
+		APIVersion:   gvr.GroupVersion().String(),
 		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
 	}, s.store, s.producer.Committed, s.log)
 	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
@@ -79,7 +80,8 @@ const maxWarned = 1024
 func (s *Stream) scan(t event.Type, raw []byte) (mine bool, err error) {
 	o := &s.object
 	known := t == event.Added || t == event.Modified || t == event.Deleted
-	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) && client.IsPosition(o.ResourceVersion) {
+	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) &&
+		client.IsPosition(o.ResourceVersion) {
 		s.encoder.others.Inc()
 		return false, nil
 	}
@@ -123,13 +125,14 @@ func (s *Stream) noteUnusable(o *event.Object) {
 		clear(logged)
 	}
 	logged[object] = true
-	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)), zap.String("name", string(o.Name)),
-		zap.String("uid", string(o.UID)), zap.String("resourceVersion", string(o.ResourceVersion)),
-		zap.String("reason", o.Unusable.Reason), zap.Error(o.Unusable.Err))
+	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)),
+		zap.String("name", string(o.Name)), zap.String("uid", string(o.UID)),
+		zap.String("resourceVersion", string(o.ResourceVersion)), zap.String("reason", o.Unusable.Reason),
+		zap.Error(o.Unusable.Err))
 }
 
-// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition. Silently,
-// the object becomes known without a line.
+// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition.
+// Silently, the object becomes known without a line.
 func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object, silently bool) (checkpoint.Transition, error) {
 	t := checkpoint.Transition{
 		Type: l.Type, Origin: l.Origin, HeldBack: true,
@@ -149,7 +152,8 @@ func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object, silently
 // addGone writes the line about an object that a list has shown to be gone.
 func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
-	t := checkpoint.Transition{Type: event.Deleted, Origin: event.FromRelist, HeldBack: true, Namespace: namespace, Name: name}
+	t := checkpoint.Transition{Type: event.Deleted, Origin: event.FromRelist, HeldBack: true,
+		Namespace: namespace, Name: name}
 	switch {
 	case silently:
 	case e.sel.excludes(namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(event.Deleted):

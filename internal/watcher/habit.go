@@ -123,7 +123,8 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 	switch {
 	case t != event.Deleted && !rises:
 		k, err := s.knownOf(o)
-		if err == nil && k.UID == string(o.UID) && (t == event.Added || k.ResourceVersion == string(o.ResourceVersion)) {
+		if err == nil && k.UID == string(o.UID) &&
+			(t == event.Added || k.ResourceVersion == string(o.ResourceVersion)) {
 			return false, s.contradiction(errStartsOver, t, "as before")
 		}
 		return false, cmp.Or(err, s.contradiction(errOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
@@ -236,7 +237,8 @@ func (s *Stream) belongs() (bool, error) {
 		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q",
 			client.ErrBadFrame, o.Name, o.Namespace)
 	case len(o.Kind) > 0 && spec.Kind != "" && string(o.Kind) != spec.Kind:
-		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace, o.Name, spec.Kind)
+		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace,
+			o.Name, spec.Kind)
 	case spec.Namespaced && len(o.Namespace) == 0:
 		return false, fmt.Errorf("%w: %s", errOtherScope, o.Name)
 	case spec.Target.Namespace != "" && string(o.Namespace) != spec.Target.Namespace:
@@ -367,8 +369,8 @@ func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string,
 // leaves objects out, they are among those.
 const maxAsked = 8
 
-// checkGone asks the server for some of the known objects that the list, at the version rv, does not show. A server that
-// cannot list all has no watch cache, and finds a name only at a given version.
+// checkGone asks the server for some of the known objects that the list, at the version rv, does not show. A server
+// that cannot list all has no watch cache, and finds a name only at a given version.
 func (r *relist) checkGone(ctx context.Context, rv string, gone []event.Known) error {
 	at := ""
 	if len(r.holes) > 0 {

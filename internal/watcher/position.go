@@ -9,9 +9,9 @@ import (
 	"kubejournal/internal/format/event"
 )
 
-// A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to be
-// written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch is made
-// that takes a copy to the checkpoint. Where Submit fails, the stream ends or loads its position again.
+// A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to
+// be written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch
+// is made that takes a copy to the checkpoint. Where Submit fails, the stream ends or loads its position again.
 
 // moved notes a watch's progress up to the version rv, after which nothing was sent yet if it is confirmed.
 func (s *Stream) moved(rv string, confirmed bool) *checkpoint.Stream {
@@ -31,7 +31,8 @@ func (s *Stream) upToDate() *checkpoint.Stream {
 	return s.state.Clone()
 }
 
-// lose notes that the position is not valid any more. Before the first sync there is none to lose, and in a list only back does.
+// lose notes that the position is not valid any more. Before the first sync there is none to lose, and in a list only
+// back does.
 func (s *Stream) lose(ctx context.Context, o outcome) error {
 	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
 	switch {
@@ -46,8 +47,8 @@ func (s *Stream) lose(ctx context.Context, o outcome) error {
 	return s.rec.Submit(ctx, b)
 }
 
-// back notes, in the middle of a list, that a version has shown that the server was put back. This replaces any other reason for a
-// GAP. It returns errAhead, with a text.
+// back notes, in the middle of a list, that a version has shown that the server was put back. This replaces any other
+// reason for a GAP. It returns errAhead, with a text.
 func (s *Stream) back(version, format string, args ...any) error {
 	s.state.Lose(event.PositionAheadOfServer)
 	s.backAt = version
@@ -77,7 +78,8 @@ func (s *Stream) writeSynced(ctx context.Context) error {
 	line := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(line, event.Synced, "", now, nil)
 	s.state.Apply(&checkpoint.Transition{
-		Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(), Count: s.state.Closing,
+		Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(),
+		Count: s.state.Closing,
 	}, &b.Changes)
 	// The list has what was before it was asked for. What came while it was read is for the watch.
 	var began time.Time

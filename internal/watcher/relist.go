@@ -16,8 +16,9 @@ import (
 	"kubejournal/internal/record/recorder"
 )
 
-// relist is one attempt at a list. It writes a GAP line where one is due, as the list is read a line for each object that
-// differs from what the reader was told, and once the list is complete a DELETED for what it has not shown, then SYNCED.
+// relist is one attempt at a list. It writes a GAP line where one is due, as the list is read a line for each object
+// that differs from what the reader was told, and once the list is complete a DELETED for what it has not shown, then
+// SYNCED.
 type relist struct {
 	s           *Stream
 	diff        diff
@@ -67,12 +68,14 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
 	r := &relist{
-		s: s, began: time.Now(), origin: event.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(), batch: s.producer.Batch(),
+		s: s, began: time.Now(), origin: event.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(),
+		batch: s.producer.Batch(),
 	}
 	if s.spec.SkipInitial && !s.seen && s.state.ResourceVersion == "" && s.state.Open == nil {
 		// What others have written is in this replica's journal only if it is written again.
 		reason := s.state.PendingGap
-		r.skip = reason != event.CheckpointLost && reason != event.PositionAheadOfServer || s.rec.Published(s.spec.Name).Over == nil
+		r.skip = reason != event.CheckpointLost && reason != event.PositionAheadOfServer ||
+			s.rec.Published(s.spec.Name).Over == nil
 	}
 	if !empty {
 		r.diff.known = s.known
@@ -80,10 +83,10 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	return r, nil
 }
 
-// decideGap asks for the server's version and writes the GAP line, so that a reader hears of the gap now and not when the
-// list is complete. It leaves the line due where the server is still at the position: then there may be no gap. Behind a
-// line that an earlier attempt has written, a crash included, this attempt goes on with what is not written yet. Where
-// there is another reason since then, such as a lost checkpoint, it has a line of its own.
+// decideGap asks for the server's version and writes the GAP line, so that a reader hears of the gap now and not when
+// the list is complete. It leaves the line due where the server is still at the position: then there may be no gap.
+// Behind a line that an earlier attempt has written, a crash included, this attempt goes on with what is not written
+// yet. Where there is another reason since then, such as a lost checkpoint, it has a line of its own.
 func (r *relist) decideGap(ctx context.Context) (err error) {
 	s := r.s
 	atLeast := s.state.From()
@@ -96,7 +99,8 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 	if err := s.client.Confirm(ctx); err != nil {
 		return err
 	}
-	if r.gap != event.PositionAheadOfServer && (event.Later(s.state.From(), r.version) || event.Later(s.adoption.others, r.version)) {
+	if r.gap != event.PositionAheadOfServer &&
+		(event.Later(s.state.From(), r.version) || event.Later(s.adoption.others, r.version)) {
 		return s.back(r.version, "the server is at %s, behind %s", r.version, s.state.From())
 	}
 	if open := s.state.Open; open != nil && s.state.PendingGap == "" {
@@ -113,7 +117,8 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 
 // mayBeNone reports whether there is no gap where nothing differs: the server, or the list, is at the position.
 func (r *relist) mayBeNone(rv string) bool {
-	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != event.PositionAheadOfServer && r.gap != event.JournalTruncated
+	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != event.PositionAheadOfServer &&
+		r.gap != event.JournalTruncated
 }
 
 // writeGap writes the GAP line, where it is still due, before a line about what the server shows at the version rv.
@@ -141,13 +146,14 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	s.outages.Note(s.spec.Name, zapcore.WarnLevel, "history was lost, writing the difference", string(r.gap), nil,
 		zap.String("from", from), zap.String("serverVersion", r.version))
 	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
-	t := checkpoint.Transition{Type: event.Gap, Reason: r.gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}
+	t := checkpoint.Transition{Type: event.Gap, Reason: r.gap, FromResourceVersion: []byte(from),
+		ResourceVersion: []byte(r.version)}
 	r.state.Apply(&t, &r.batch.Changes)
 	return r.submit(ctx)
 }
 
-// takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty while
-// the list goes on.
+// takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty
+// while the list goes on.
 func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Time) (rv string, err error) {
 	mine, err := r.s.scan(e.Type, e.Object)
 	if e.Type != event.Bookmark {
@@ -253,8 +259,8 @@ func (r *relist) apply(ctx context.Context, l *checkpoint.Transition) error {
 	return r.submitFull(ctx)
 }
 
-// check looks whether the server went back since the list began, which shows the version rv. The server is asked again, since its
-// answers to lists may lag behind that one.
+// check looks whether the server went back since the list began, which shows the version rv. The server is asked again,
+// since its answers to lists may lag behind that one.
 func (r *relist) check(ctx context.Context, rv string) error {
 	if !event.Later(r.version, rv) {
 		return nil
@@ -269,13 +275,15 @@ func (r *relist) check(ctx context.Context, rv string) error {
 	return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
 }
 
-// settle concludes what is gone from a list that was read to its end and shows the version rv, once nothing speaks against it.
+// settle concludes what is gone from a list that was read to its end and shows the version rv, once nothing speaks
+// against it.
 func (r *relist) settle(ctx context.Context, rv string) error {
 	if err := r.check(ctx, rv); err != nil {
 		return err
 	}
 	if r.earlier != "" {
-		// The server was restored from a backup and has passed the position again, or was restored while the list began.
+		// The server was restored from a backup and has passed the position again, or was restored while the list
+		// began.
 		return r.s.back(r.earlier, "%s", r.earlierText)
 	}
 	if v := parseVersion([]byte(rv)); v.before(r.highest) {
@@ -291,8 +299,8 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 		return err
 	}
 	if r.due && r.mayBeNone(rv) {
-		// Nothing happened since, so there is no gap; and the journal may have lines of this version already, with the ids
-		// that these would have.
+		// Nothing happened since, so there is no gap; and the journal may have lines of this version already, with the
+		// ids that these would have.
 		r.batch.Changes.State = s.listCompleted(rv, nil, r.began)
 		s.encoder.complete(r.batch)
 		return r.submit(ctx)
@@ -306,9 +314,9 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	}
 	// What attempts before this one have written shows as unchanged in this one.
 	r.count.Unchanged = max(0, r.count.Unchanged-r.before)
-	// The lines of the list, and the position after it, are committed before SYNCED says that this is all: neither stdout,
-	// nor objects taken without lines, can be read back after a crash. One that comes now costs a second SYNCED line on
-	// stdout, and nothing else.
+	// The lines of the list, and the position after it, are committed before SYNCED says that this is all: neither
+	// stdout, nor objects taken without lines, can be read back after a crash. One that comes now costs a second SYNCED
+	// line on stdout, and nothing else.
 	r.batch.Changes.State = s.listCompleted(rv, &r.count, r.began)
 	s.encoder.complete(r.batch)
 	if err := r.submit(ctx); err != nil {

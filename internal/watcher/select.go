@@ -64,8 +64,8 @@ func (s *selector) wants(t event.Type) bool {
 
 var errUnusable = errors.New("evaluate filter: the object is unusable")
 
-// matches asks the filter about an object as the server sent it; of an unusable one, nothing is known but its name. Where
-// the filter cannot be evaluated, the object is counted, and written.
+// matches asks the filter about an object as the server sent it; of an unusable one, nothing is known but its name.
+// Where the filter cannot be evaluated, the object is counted, and written.
 func (s *selector) matches(t event.Type, o *event.Object) bool {
 	if s.filter == nil {
 		return true
@@ -82,13 +82,14 @@ func (s *selector) matches(t event.Type, o *event.Object) bool {
 	s.failed.Inc()
 	if !s.failing {
 		s.failing = true
-		s.log.Warn("filter cannot be evaluated on an object, which is written; further ones are only counted", zap.Error(err))
+		s.log.Warn("filter cannot be evaluated on an object, which is written; further ones are only counted",
+			zap.Error(err))
 	}
 	return true
 }
 
-// matchesGone asks the filter about a deletion that a list has shown. What the object was at the end is not known: where
-// that decides, the deletion is written if the version before was.
+// matchesGone asks the filter about a deletion that a list has shown. What the object was at the end is not known:
+// where that decides, the deletion is written if the version before was.
 func (s *selector) matchesGone(withheld bool) bool {
 	if s.filter == nil {
 		return true

@@ -1,5 +1,6 @@
-// Package disk has the file operations of journal and owner files as an interface: tests number each operation and let it
-// fail, or be the last one (test/faultdisk). Everything else uses OS. bbolt's own file operations do not go through it.
+// Package disk has the file operations of journal and owner files as an interface: tests number each operation and let
+// it fail, or be the last one (test/faultdisk). Everything else uses OS. bbolt's own file operations do not go through
+// it.
 package disk
 
 import (
@@ -34,8 +35,8 @@ type File interface {
 	Truncate(size int64) error
 	// Sync makes the content outlast a power cut.
 	Sync() error
-	// Lock takes the file's lock for this process until Close or its end, or returns ErrLocked or ErrNoLocks. It does not
-	// hinder readers.
+	// Lock takes the file's lock for this process until Close or its end, or returns ErrLocked or ErrNoLocks. It does
+	// not hinder readers.
 	Lock() error
 	Close() error
 }
@@ -74,8 +75,9 @@ func (system) SyncDir(path string) error {
 	return nil
 }
 
-// Create creates a file in the place of what has that name: what a crash has left, or what others have put there in a folder
-// that is not this process's alone, such as a symbolic link, which is not followed, or a file that they go on having open.
+// Create creates a file in the place of what has that name: what a crash has left, or what others have put there in a
+// folder that is not this process's alone, such as a symbolic link, which is not followed, or a file that they go on
+// having open.
 func Create(d FS, path string, mode fs.FileMode) (File, error) {
 	const flag = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	f, err := d.OpenFile(path, flag, mode)

@@ -47,7 +47,8 @@ func splitWatch(frame []byte) (event.Type, []byte, error) {
 func splitAny(frame []byte) (event.Type, []byte, error) {
 	c := rawjson.NewCursor(rawjson.TrimSpace(frame))
 	fault := func(want string) error {
-		return fmt.Errorf("split watch event: %w", &event.SyntaxError{Offset: int64(c.Offset()), Msg: "expected " + want})
+		return fmt.Errorf("split watch event: %w",
+			&event.SyntaxError{Offset: int64(c.Offset()), Msg: "expected " + want})
 	}
 	if !c.Take('{') {
 		return "", nil, fault("an object")
