@@ -20,8 +20,8 @@ const longestCompletion = 3 * time.Second
 // findJournal finds the journals that a command line names, and the arguments that name objects.
 type findJournal = func(cmd *cobra.Command, args []string) (paths, objects []string, err error)
 
-// completeNames has a shell complete the arguments of a command that name objects, and -n, with names of a journal. Where there is
-// none, or none that can be read, it has no names and says nothing: the command itself does.
+// completeNames has a shell complete the arguments of a command that name objects, and -n, with names of a journal.
+// Where there is none, or none that can be read, it has no names and says nothing: the command itself does.
 func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	type namesOf func(ctx context.Context, j *query.Journal, args []string, word string) []string
 	from := func(names namesOf) cobra.CompletionFunc {
@@ -53,10 +53,11 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	cmd.ValidArgsFunction = from(func(ctx context.Context, j *query.Journal, args []string, word string) []string {
 		return objectNames(ctx, j, *namespaces, args, word)
 	})
-	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(ctx context.Context, j *query.Journal, _ []string, word string) []string {
-		all, _ := j.NamespaceNames(ctx) // or none
-		return behind(word[:strings.LastIndexByte(word, ',')+1], all)
-	}))
+	err := cmd.RegisterFlagCompletionFunc("namespace",
+		from(func(ctx context.Context, j *query.Journal, _ []string, word string) []string {
+			all, _ := j.NamespaceNames(ctx) // or none
+			return behind(word[:strings.LastIndexByte(word, ',')+1], all)
+		}))
 	if err != nil {
 		panic(err) // there is no such flag
 	}
@@ -76,8 +77,8 @@ func parsedOnce(cmd *cobra.Command) {
 	}
 }
 
-// objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas, the NAME
-// behind its slash, or a NAME behind a RESOURCE of its own.
+// objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas,
+// the NAME behind its slash, or a NAME behind a RESOURCE of its own.
 func objectNames(ctx context.Context, j *query.Journal, namespaces, args []string, word string) []string {
 	resource, _, slash := strings.Cut(word, "/")
 	before := resource + "/"
