@@ -18,10 +18,10 @@ func Changes(lines []Line) error {
 	return c.Err()
 }
 
-// ChangesCheck checks what lines say of what changed, of any number of streams: applied to the object of the line before,
-// it gives the line's own. It takes a MODIFIED line without changes for a fault, unless the object is the same, or the
-// version before cannot be known: after a line without an object, after a gap that came from lost files, and of what a
-// list shows twice. It keeps the last version of each object and nothing else. The zero value has seen nothing.
+// ChangesCheck checks what lines say of what changed, of any number of streams: applied to the object of the line
+// before, it gives the line's own. It takes a MODIFIED line without changes for a fault, unless the object is the same,
+// or the version before cannot be known: after a line without an object, after a gap that came from lost files, and of
+// what a list shows twice. It keeps the last version of each object and nothing else. The zero value has seen nothing.
 type ChangesCheck struct {
 	streams map[string]*changing
 	faults  faults
@@ -60,9 +60,10 @@ func (c *ChangesCheck) Look(lines []Line) {
 		case Gap:
 			s.relists++
 			for _, k := range s.objects {
-				// A server that was put back is told of before a checkpoint that was lost. A replica that takes over may not
-				// know the last version that was told.
-				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead || l.Term > 1
+				// A server that was put back is told of before a checkpoint that was lost. A replica that takes over
+				// may not know the last version that was told.
+				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated ||
+					l.Reason == Ahead || l.Term > 1
 			}
 		case Deleted:
 			delete(s.objects, l.Namespace+"/"+l.Name)

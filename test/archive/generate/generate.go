@@ -1,6 +1,7 @@
-// Package generate writes the journal of a day in a cluster that does not exist: some thousand deployments that are rolled
-// out, jobs, crashing containers, and what controllers, kubelets and the scheduler write about it. Lines are made by
-// package event, changes by package changes, files by packages journal and coverage. What happens follows from the Options alone.
+// Package generate writes the journal of a day in a cluster that does not exist: some thousand deployments that are
+// rolled out, jobs, crashing containers, and what controllers, kubelets and the scheduler write about it. Lines are
+// made by package event, changes by package changes, files by packages journal and coverage. What happens follows from
+// the Options alone.
 package generate
 
 import (
@@ -48,7 +49,8 @@ func Journal(ctx context.Context, path string, o Options) (Done, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return Done{}, fmt.Errorf("%s exists", path)
 	}
-	file, err := journal.OpenFile(path, journal.Options{MaxSize: o.Bytes / int64(max(1, o.Segments)), Compress: o.Compress})
+	file, err := journal.OpenFile(path,
+		journal.Options{MaxSize: o.Bytes / int64(max(1, o.Segments)), Compress: o.Compress})
 	if err != nil {
 		return Done{}, err
 	}

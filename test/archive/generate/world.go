@@ -20,8 +20,8 @@ const (
 // begin is when the journal begins.
 var begin = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
-// world is the cluster, and the daemon that watches it. Its clock goes with the bytes that are written, so that a journal of
-// any size is about a day.
+// world is the cluster, and the daemon that watches it. Its clock goes with the bytes that are written, so that a
+// journal of any size is about a day.
 type world struct {
 	Options
 	*rand.Rand
@@ -77,7 +77,8 @@ type stream struct {
 }
 
 func newWorld(o Options) *world {
-	w := &world{Options: o, Rand: rand.New(rand.NewPCG(1, 2)), now: begin, version: 100000, of: make(map[string]*stream)}
+	w := &world{Options: o, Rand: rand.New(rand.NewPCG(1, 2)), now: begin, version: 100000,
+		of: make(map[string]*stream)}
 	for _, s := range []event.Source{
 		{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
 		{Version: "v1", Resource: "nodes", Kind: "Node"},
@@ -89,7 +90,8 @@ func newWorld(o Options) *world {
 		{Group: "batch", Version: "v1", Resource: "jobs", Kind: "Job"},
 		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Kind: "Lease"},
 		{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices", Kind: "EndpointSlice"},
-		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition"},
+		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+			Kind: "CustomResourceDefinition"},
 		{Group: "cert-manager.io", Version: "v1", Resource: "certificates", Kind: "Certificate"},
 		{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications", Kind: "Application"},
 	} {
@@ -259,7 +261,8 @@ func (w *world) lost(o *object) {
 	start := w.beginLine()
 	err := o.renderer.Scan(o.written, &w.scanned)
 	if err == nil {
-		known := event.Known{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: string(w.scanned.ResourceVersion)}
+		known := event.Known{Namespace: o.namespace, Name: o.name, UID: o.uid,
+			ResourceVersion: string(w.scanned.ResourceVersion)}
 		w.lines, err = o.renderer.AppendGone(w.lines, w.clock(), known, event.Line{}, &w.scanned)
 	}
 	if err != nil {
