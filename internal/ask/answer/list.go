@@ -113,8 +113,8 @@ func (o *objects) end() error {
 		if o.items > 0 {
 			_, _ = o.out.WriteString("\n    ")
 		}
-		_, _ = o.out.WriteString("],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": " +
-			"\"\"\n    }\n}\n")
+		_, _ = o.out.WriteString("],\n    \"kind\": \"List\",\n    \"metadata\": {\n" +
+			"        \"resourceVersion\": \"\"\n    }\n}\n")
 	default:
 		if o.items == 0 {
 			_, _ = o.out.WriteString(" []\n")
