@@ -218,8 +218,8 @@ func digestOf(content []byte) string {
 // add adds a blob.
 func (l layout) add(mediaType string, content []byte) (descriptor, error) {
 	d := descriptor{MediaType: mediaType, Digest: digestOf(content), Size: len(content)}
-	return d, os.WriteFile(filepath.Join(l.blobs(), strings.TrimPrefix(d.Digest, "sha256:")), content,
-		0o644) //nolint:gosec // for everybody
+	name := filepath.Join(l.blobs(), strings.TrimPrefix(d.Digest, "sha256:"))
+	return d, os.WriteFile(name, content, 0o644) //nolint:gosec // for everybody
 }
 
 func (l layout) addJSON(mediaType string, v any) (descriptor, error) {
