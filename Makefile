@@ -28,6 +28,8 @@ LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X m
 # more packages at a time than there are cores. test/crash is a part of model.
 UNIT  = kubejournal/internal/watcher $$(go list ./... | grep -Ev '^kubejournal/(test/|internal/watcher$$)')
 SUITE = kubejournal/test/scenario kubejournal/internal/watcher $$(go list ./... | grep -Ev '/(test/crash|test/scenario|internal/watcher)$$')
+# The longest goes first. Of test/ what needs no server.
+QUICK = ./internal/watcher ./cmd/... ./deploy/... ./internal/... ./test/bench/table ./test/incident ./test/invariant ./test/program ./test/proxy ./test/workload
 # What tests write goes to memory where there is room for it, since most of a sync of a real disk is waiting and no test
 # cuts the power of the machine; what the go tool builds does not. Collecting garbage took a quarter of a raced test's time.
 SCRATCH     = $$(test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$6 == "/dev/shm" { print $$4 }')" -gt 4000000 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
@@ -39,7 +41,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) quick unit model subjects cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -91,11 +93,22 @@ vet: ## go vet, and that the modules are those of go.sum
 	go mod verify
 	go vet ./...
 
-lint: bin/golangci-lint ## golangci-lint, built from tools/
+lint: bin/golangci-lint subjects ## golangci-lint, built from tools/, and the subjects of commits
 	bin/golangci-lint run ./...
+
+# Of the last 50 commits, as far as they are here; git words those of merges and reverts. Nothing outside a repository, or
+# where the repository is another one that this folder is a part of.
+subjects:
+	@test -n "$$(git rev-parse --show-cdup 2>/dev/null)" || git log -50 --no-merges --format=%s 2>/dev/null | awk ' \
+		/^(Merge |Revert ")/ { next } \
+		length > 60 || !/^[a-z0-9][a-z0-9 ,\/._-]*: [^ ]/ { print "make subjects: not \"package: imperative\" in 60 characters: " $$0; bad = 1 } \
+		END { exit bad }' >&2
 
 suite: cc bin/gotestsum bin/kubectl bin/kube-controller-manager ## all tests but those of model, with the race detector
 	$(RACE) -timeout 40m -p 3 $(SUITE)
+
+quick: ## unit tests without the longest ones and the race detector (1 minute); what has passed and not changed is not run again
+	$(FAST) go test -short -p 4 -timeout 5m $(QUICK)
 
 unit: cc bin/gotestsum ## of these, those that need no control plane
 	$(RACE) -timeout 20m $(UNIT)

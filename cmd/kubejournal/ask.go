@@ -47,7 +47,8 @@ type askFlags struct {
 	begin      query.Moment // since when up to to it is asked about; zero: from the beginning
 	state      bool         // it is asked about to alone, or about now where that is zero
 	noEvents   bool         // Events are not shown
-	applied    string       // the flags with which the output is what kubectl takes, which is of one cluster; else empty
+	// the flags with which the output is what kubectl takes, which is of one cluster; else empty
+	applied string
 }
 
 // journalHelp is a part of their help.
@@ -130,11 +131,13 @@ func (f *askFlags) paths(cmd *cobra.Command) ([]string, error) {
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return nil, &usageError{cmd, errors.New("no journal named; name one with --journal FILE, or its config with --config FILE")}
+		return nil, &usageError{cmd,
+			errors.New("no journal named; name one with --journal FILE, or its config with --config FILE")}
 	case err != nil:
 		return nil, err
 	case cfg.Output.Path == config.Stdout:
-		return nil, &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
+		return nil, &usageError{cmd,
+			fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
 	}
 	return []string{cfg.Output.Path}, nil
 }
@@ -355,11 +358,13 @@ func checkTimes(cmd *cobra.Command, since, until query.Moment) error {
 	return checkPast(cmd, "since", since)
 }
 
-// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of this one.
+// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of
+// this one.
 func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
 	const ahead = 5 * time.Minute
 	if m.Time.After(time.Now().Add(ahead)) {
-		return &usageError{cmd, fmt.Errorf("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)}
+		return &usageError{cmd,
+			fmt.Errorf("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)}
 	}
 	return nil
 }
@@ -368,7 +373,8 @@ func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
 func checkOne(cmd *cobra.Command, journals int, moments ...query.Moment) error {
 	for _, m := range moments {
 		if m.Seq > 0 && journals > 1 {
-			return &usageError{cmd, fmt.Errorf("%s is a line of one journal, and several are named; write a time instead", m)}
+			return &usageError{cmd,
+				fmt.Errorf("%s is a line of one journal, and several are named; write a time instead", m)}
 		}
 	}
 	return nil

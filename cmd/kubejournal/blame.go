@@ -68,7 +68,8 @@ func newBlameCommand() *cobra.Command {
 					}
 					r, err := blameOf(cmd, j, s, item, spec)
 					if errors.Is(err, blame.ErrNoObject) {
-						return fmt.Errorf("%w: its lines are truncated, or its stream has another payload than object", err)
+						return fmt.Errorf("%w: its lines are truncated, or its stream has another payload than object",
+							err)
 					}
 					if err != nil {
 						return err
@@ -134,7 +135,8 @@ func lastOne(cmd *cobra.Command, j *query.Journal, s *query.Selection) (*query.I
 }
 
 // blameOf follows an object up to its last line.
-func blameOf(cmd *cobra.Command, j *query.Journal, s *query.Selection, item *query.Item, spec bool) (*blame.Result, error) {
+func blameOf(cmd *cobra.Command, j *query.Journal, s *query.Selection, item *query.Item,
+	spec bool) (*blame.Result, error) {
 	var h blame.History
 	one := &query.Selection{Objects: s.Objects, Namespaces: s.Namespaces, UIDs: map[string]bool{item.UID: true}}
 	for v, err := range j.History(cmd.Context(), one, query.Moment{}, query.Moment{Seq: item.Last.Seq}) {

@@ -40,11 +40,13 @@ type checkpointFlags struct{ path, config string }
 func (f *checkpointFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.path, "checkpoint", "", "checkpoint file `PATH` (default: $"+checkpointEnv+", else checkpoint.path of the config)")
+	flags.StringVar(&f.path, "checkpoint", "", "checkpoint file `PATH` (default: $"+checkpointEnv+
+		", else checkpoint.path of the config)")
 	flags.StringVar(&f.config, "config", "", "config `FILE` (default: as for run)")
 }
 
-// find returns the absolute path of the checkpoint: the flag's, else the variable's, else that of the config that run would read.
+// find returns the absolute path of the checkpoint: the flag's, else the variable's, else that of the config that run
+// would read.
 func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 	if path := cmp.Or(f.path, os.Getenv(checkpointEnv)); path != "" {
 		return disk.Absolute(path), nil
@@ -52,11 +54,13 @@ func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return "", &usageError{cmd, errors.New("no checkpoint named; name one with --checkpoint PATH, or its config with --config FILE")}
+		return "", &usageError{cmd,
+			errors.New("no checkpoint named; name one with --checkpoint PATH, or its config with --config FILE")}
 	case err != nil:
 		return "", err
 	case cfg.Checkpoint.Path == "":
-		return "", &usageError{cmd, fmt.Errorf("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)}
+		return "", &usageError{cmd,
+			fmt.Errorf("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)}
 	}
 	return disk.Absolute(cfg.Checkpoint.Path), nil
 }
@@ -65,7 +69,8 @@ func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 func explainCheckpoint(path string, err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
-		return fmt.Errorf("checkpoint %s is held by a running kubejournal; 'kubejournal status' shows its streams, as does /streams on its listen address", path)
+		return fmt.Errorf("checkpoint %s is held by a running kubejournal; 'kubejournal status' shows its streams, "+
+			"as does /streams on its listen address", path)
 	case errors.Is(err, checkpoint.ErrDamaged):
 		return fmt.Errorf("%w; the next run sets it aside and begins a new one, with a GAP line for each stream", err)
 	case errors.Is(err, checkpoint.ErrNewerSchema):
@@ -130,7 +135,8 @@ func writeCheckpoint(w io.Writer, c *checkpoint.Summary) error {
 	if c.Journal.Seq > 0 {
 		journal = fmt.Sprintf("committed up to seq %d", c.Journal.Seq)
 	}
-	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", terminal.Line(c.Path), c.Size, c.Schema, terminal.Line(cmp.Or(c.Cluster, "-")), journal)
+	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", terminal.Line(c.Path), c.Size,
+		c.Schema, terminal.Line(cmp.Or(c.Cluster, "-")), journal)
 	if c.Recovered > 0 {
 		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start continues there\n", c.Recovered)
 	}
@@ -177,7 +183,8 @@ it.`,
   kubejournal checkpoint reset 'deployments.apps?namespace=web' --config kubejournal.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return &usageError{cmd, errors.New("takes the name of one stream; 'kubejournal checkpoint show' lists them")}
+				return &usageError{cmd,
+					errors.New("takes the name of one stream; 'kubejournal checkpoint show' lists them")}
 			}
 			return nil
 		},

@@ -20,8 +20,8 @@ const longestCompletion = 3 * time.Second
 // findJournal finds the journals that a command line names, and the arguments that name objects.
 type findJournal = func(cmd *cobra.Command, args []string) (paths, objects []string, err error)
 
-// completeNames has a shell complete the arguments of a command that name objects, and -n, with names of a journal. Where there is
-// none, or none that can be read, it has no names and says nothing: the command itself does.
+// completeNames has a shell complete the arguments of a command that name objects, and -n, with names of a journal.
+// Where there is none, or none that can be read, it has no names and says nothing: the command itself does.
 func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	type namesOf func(ctx context.Context, j *query.Journal, args []string, word string) []string
 	from := func(names namesOf) cobra.CompletionFunc {

@@ -45,7 +45,9 @@ missing.`,
 			if all := strings.Join(args, ","); len(args) > 1 && !strings.Contains(all, "/") {
 				args = []string{all}
 			}
-			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error { return showCoverage(all, f.output, o) })
+			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
+				return showCoverage(all, f.output, o)
+			})
 		},
 	}
 	f.add(cmd, "`FORMAT`: table or json", "table", "json")

@@ -86,7 +86,8 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 	addTime(cmd, &until, "until", "up to that `TIME`")
 	flags.BoolVar(&d.Stat, "stat", false, "a row for each object")
 	flags.BoolVar(&d.All, "all", false, "show what is left out as noise too")
-	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto",
+		"always", "never")
 	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, or json for a line for each object", "text", "json")
 	return cmd

@@ -33,6 +33,9 @@ func clearEnv(t *testing.T) {
 }
 
 func TestFaultyConfigs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const golden = "testdata/faults.txtar"
 	archive, err := txtar.ParseFile(golden)
 	if err != nil {

@@ -53,8 +53,10 @@ func configPath(flag string, args []string, env config.Env) (string, error) {
 		// It may name a kubeconfig, which may name a program to run.
 		if err == nil && !filepath.IsAbs(path) {
 			if uid, ok := disk.OwnerOf(info); ok && uid != 0 && int(uid) != os.Geteuid() {
-				return path, config.Faults{{Msg: fmt.Sprintf("%s belongs to user %d, and a config can name a program to run;"+
-					" if you trust it, name it: --config %s", disk.Absolute(path), uid, terminal.ShellWord(disk.Absolute(path)))}}
+				return path,
+					config.Faults{{Msg: fmt.Sprintf("%s belongs to user %d, and a config can name a program to run;"+
+						" if you trust it, name it: --config %s", disk.Absolute(path), uid,
+						terminal.ShellWord(disk.Absolute(path)))}}
 			}
 		}
 		return path, nil
@@ -131,7 +133,8 @@ func (c choice) Set(word string) error {
 
 // complete has a shell complete the value of a flag.
 func complete(cmd *cobra.Command, flag string, words []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // there is no such flag
 	}
 }

@@ -68,7 +68,8 @@ func newGetCommand() *cobra.Command {
 	flags := cmd.Flags()
 	addTime(cmd, &f.at, "at", "show objects as they were at that `TIME`")
 	flags.BoolVar(&f.deleted, "deleted", false, "show what was deleted, as it was last")
-	addTime(cmd, &f.since, "since", "with --deleted: since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &f.since, "since",
+		"with --deleted: since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &f.until, "until", "with --deleted: up to that `TIME`")
 	flags.BoolVar(&f.clean, "clean", false, "make it what kubectl apply and kubectl diff take")
 	flags.StringVarP(&f.labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
@@ -128,7 +129,8 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			f.at = query.Latest()
 		}
 		s := all[0].Selection
-		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted, One: len(s.Objects) == 1 && s.Objects[0].Name != ""}
+		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted,
+			One: len(s.Objects) == 1 && s.Objects[0].Name != ""}
 		g.Namespace = f.namespace()
 		g.Columns = func(j *query.Journal, s *index.Stream) ([]answer.Column, error) { return columns(cmd, j, s) }
 		if f.labels != "" || f.fields != "" {
@@ -175,8 +177,8 @@ func (f *getFlags) find(cmd *cobra.Command, found *answer.Found) error {
 	return err
 }
 
-// match reports whether the object of a line is selected by its labels and fields. It is not known of a truncated line that does
-// not have all of these.
+// match reports whether the object of a line is selected by its labels and fields. It is not known of a truncated line
+// that does not have all of these.
 func (f *getFlags) match(l *line.Fields) (matches, known bool) {
 	if f.matchObject(l.Object) {
 		return true, true
@@ -186,7 +188,8 @@ func (f *getFlags) match(l *line.Fields) (matches, known bool) {
 		return value == nil || line.IsCut([]byte(fieldsOf(l.Object).Get(path)))
 	}
 	return false, !l.Incomplete() ||
-		(f.labelsOf.Empty() || !slices.ContainsFunc(l.Cut(), isOfLabels) && rawjson.At(l.Object, []byte("/metadata")) != nil) &&
+		(f.labelsOf.Empty() ||
+			!slices.ContainsFunc(l.Cut(), isOfLabels) && rawjson.At(l.Object, []byte("/metadata")) != nil) &&
 			!slices.ContainsFunc(f.fieldsOf.Requirements(), func(r fields.Requirement) bool { return lost(r.Field) })
 }
 

@@ -80,7 +80,9 @@ With --by it is 3 too if a version has no known writer.`,
 				for _, a := range all {
 					objects = append(objects, a.Selection.Objects...)
 				}
-				h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o query.Object) bool { return o.Name == "" })
+				h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o query.Object) bool {
+					return o.Name == ""
+				})
 				h.Owned, h.Related = related || len(args) > 0, related
 				if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
 					h.Style.Same = sameRows(all, f.namespace(), &h)
@@ -104,15 +106,19 @@ With --by it is 3 too if a version has no known writer.`,
 	addTime(cmd, &h.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &h.Until, "until", "versions up to that `TIME`")
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
-	flags.BoolVar(&related, "related", false, "show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
-	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote, in full or as shown; * stands for anything: 'kubectl*'")
-	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, spec.template.spec.containers[web].image", func(text string) (err error) {
+	flags.BoolVar(&related, "related", false,
+		"show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
+	flags.StringVar(&h.By, "by", "",
+		"versions that `MANAGER` wrote, in full or as shown; * stands for anything: 'kubectl*'")
+	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, "+
+		"spec.template.spec.containers[web].image", func(text string) (err error) {
 		h.Field, err = answer.ParsePath(text)
 		return err
 	})
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
-	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto",
+		"always", "never")
 	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
 		"text", "wide", "yaml", "json")

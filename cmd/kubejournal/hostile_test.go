@@ -236,6 +236,9 @@ var hostileAll = flag.Bool("hostile.all", false, "ask every question about every
 
 // TestHostileJournal asks every question about journals whose names and values want to be more than that.
 func TestHostileJournal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	// asked reports whether a question is asked about a field or a text: each is about a third of them, and with the flag about all.
 	asked := func(question, about int) bool { return *hostileAll || (question+about)%3 == 0 }
 	clearEnv(t)

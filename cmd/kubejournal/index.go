@@ -91,7 +91,8 @@ func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %d faults\n", faults)
 		return statusError(exitFault)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d lines, none missing; every file can be read, and every index agrees%s\n", is.Lines, inWords(is))
+	fmt.Fprintf(cmd.OutOrStdout(), "%d lines, none missing; every file can be read, and every index agrees%s\n",
+		is.Lines, inWords(is))
 	return nil
 }
 
@@ -101,7 +102,8 @@ func inWords(is query.Verified) (text string) {
 		text = fmt.Sprintf("; %s as sealed", count(is.Sealed, "file is", "files are"))
 	}
 	if is.Compacted > 0 {
-		text += fmt.Sprintf("; lines were removed of %s since, which cannot be checked", count(is.Compacted, "sealed file", "sealed files"))
+		text += fmt.Sprintf("; lines were removed of %s since, which cannot be checked",
+			count(is.Compacted, "sealed file", "sealed files"))
 	}
 	return text
 }

@@ -22,8 +22,8 @@ type answering struct {
 	page atomic.Pointer[pager.Pager] // that shows the answer, once there is one
 }
 
-// run calls answer. Where that does not return within grace after the end of the context, it is left alone: the process must
-// end then. Its temporary files are removed, and a pager's user has left it.
+// run calls answer. Where that does not return within grace after the end of the context, it is left alone: the process
+// must end then. Its temporary files are removed, and a pager's user has left it.
 func (q *answering) run(ctx context.Context, answer func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- answer() }()

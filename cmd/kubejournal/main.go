@@ -14,7 +14,8 @@ import (
 
 func main() {
 	ctx := interruptible(context.Background(), func(status int) {
-		fmt.Fprintln(os.Stderr, "kubejournal: asked a second time, stopping without a commit; the next start reads back what was written")
+		fmt.Fprintln(os.Stderr,
+			"kubejournal: asked a second time, stopping without a commit; the next start reads back what was written")
 		os.Exit(status)
 	})
 	if warning := badZone(os.Getenv("TZ")); warning != "" {
@@ -33,8 +34,8 @@ func badZone(tz string) string {
 		" write a name such as Europe/Berlin", tz)
 }
 
-// sameRequest is how long after the first signal another one is the same request. Some programs signal a process and its
-// group, as timeout of coreutils does: two signals that arrive within a millisecond or so.
+// sameRequest is how long after the first signal another one is the same request. Some programs signal a process and
+// its group, as timeout of coreutils does: two signals that arrive within a millisecond or so.
 const sameRequest = 200 * time.Millisecond
 
 // interruptible returns a context that the first SIGTERM or SIGINT ends, which asks for a clean stop. A later one calls

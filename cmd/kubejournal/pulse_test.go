@@ -110,6 +110,9 @@ func (q *quiet) last() (last coverage.Interval) {
 
 // What pulses have confirmed stays covered over the end of a process, though changes follow of the time between.
 func TestPulsesOverRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, tt := range map[string]struct {
 		end  os.Signal
 		want string
@@ -141,6 +144,9 @@ func TestPulsesOverRestart(t *testing.T) {
 
 // A process that was stopped for a while, and continues, reads what has waited: it came late.
 func TestPulsesOverSuspension(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	t.Parallel()
 	q := startQuiet(t)
 	q.signal(syscall.SIGSTOP)

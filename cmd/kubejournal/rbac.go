@@ -94,11 +94,13 @@ func checkSubject(s *rbac.Subject) error {
 	s.Account = cmp.Or(s.Account, s.Name)
 	for _, given := range [...]struct{ flag, value string }{{"--name", s.Name}, {"--service-account", s.Account}} {
 		if len(validation.IsDNS1123Subdomain(given.value)) > 0 {
-			return fmt.Errorf("%s: %q is not a name; it takes lower-case letters, digits, dots and -", given.flag, given.value)
+			return fmt.Errorf("%s: %q is not a name; it takes lower-case letters, digits, dots and -", given.flag,
+				given.value)
 		}
 	}
 	if len(validation.IsDNS1123Label(s.Namespace)) > 0 {
-		return fmt.Errorf("--namespace: %q is not the name of a namespace; it takes lower-case letters, digits and -", s.Namespace)
+		return fmt.Errorf("--namespace: %q is not the name of a namespace; it takes lower-case letters, digits and -",
+			s.Namespace)
 	}
 	return nil
 }

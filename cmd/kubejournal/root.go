@@ -22,8 +22,8 @@ const (
 	exitUsage = 2 // a usage or config fault
 )
 
-// run is the whole program. Journal lines and answers go to stdout, everything else to stderr. Text goes there through the one
-// writer that escapes what a terminal would act on; what writes JSON or YAML asks it for terminal.Raw.
+// run is the whole program. Journal lines and answers go to stdout, everything else to stderr. Text goes there through
+// the one writer that escapes what a terminal would act on; what writes JSON or YAML asks it for terminal.Raw.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out, notes := terminal.NewWriter(stdout, false), terminal.NewWriter(stderr, false)
 	defer out.Close()   //nolint:errcheck // half a rune, of text that a reader of a pipe has left
@@ -103,8 +103,10 @@ between, a line of its own says so.
 		}
 		return &usageError{cmd, err}
 	})
-	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(), newCheckpointCommand(),
-		newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(), newDiffCommand(), newBlameCommand(), newCoverageCommand(), newIndexCommand(), newSchemaCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(),
+		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
+		newDiffCommand(), newBlameCommand(), newCoverageCommand(), newIndexCommand(), newSchemaCommand(),
+		newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.RunE = group // a slip must not be answered with text for a shell to run

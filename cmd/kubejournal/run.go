@@ -68,9 +68,12 @@ anything else.`,
 	for _, o := range config.Options {
 		flags.String(o.Flag, "", flagUsage[o.Flag])
 	}
-	flags.StringVar(&f.format, "format", "", "of lines on stdout: `FORMAT` auto (text on a terminal), json or text (default auto)")
-	flags.BoolVar(&f.changes, "changes", true, "list the changed fields on MODIFIED lines; defaults.changes of the config")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "watch this `NAMESPACE` alone, where an entry names none itself")
+	flags.StringVar(&f.format, "format", "",
+		"of lines on stdout: `FORMAT` auto (text on a terminal), json or text (default auto)")
+	flags.BoolVar(&f.changes, "changes", true,
+		"list the changed fields on MODIFIED lines; defaults.changes of the config")
+	flags.StringVarP(&f.namespace, "namespace", "n", "",
+		"watch this `NAMESPACE` alone, where an entry names none itself")
 	flags.StringVar(&f.profile, "pprof", "", "serve Go profiles on this loopback `ADDR`ess, e.g. 127.0.0.1:6060")
 	return cmd
 }
@@ -151,7 +154,8 @@ func displayOf(cmd *cobra.Command, format, path string) (*follow.Style, error) {
 	case !slices.Contains([]string{"", "auto", "json", "text"}, format):
 		return nil, fmt.Errorf("%s: %q is not known; write auto, json or text", from, format)
 	case format == "text" && path != config.Stdout:
-		return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with: kubejournal tail %s", from, terminal.ShellWord(path))
+		return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with: "+
+			"kubejournal tail %s", from, terminal.ShellWord(path))
 	case format != "text" && style.Width == nil:
 		return nil, nil
 	}

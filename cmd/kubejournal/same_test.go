@@ -23,6 +23,9 @@ var sameQuestions = flag.Int("same.questions", 200, "how many questions TestSame
 // names, namespaces, types, times of late lines and of clocks that were set back, and of the last lines. They give the
 // same lines.
 func TestSameAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	clearEnv(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	const perJournal = 20

@@ -18,6 +18,9 @@ import (
 
 // TestSealed changes a journal as somebody could who may write to its folder, indexes included: index --verify tells.
 func TestSealed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	clearEnv(t)
 	const good = "4 files are as sealed"
 	for name, c := range map[string]struct {

@@ -136,6 +136,9 @@ func (d *aDay) question(r *rand.Rand, begin time.Time) []string {
 
 // A day without an outage leaves no question in doubt, and one with an outage few.
 func TestShareOfDoubts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	clearEnv(t)
 	t.Setenv("PAGER", "")
 	const outage = 10 * time.Minute

@@ -77,7 +77,8 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 	return cmd
 }
 
-// statusAddress returns where to ask: the flag's address, else that of the config that run would read, else the default.
+// statusAddress returns where to ask: the flag's address, else that of the config that run would read, else the
+// default.
 func statusAddress(cmd *cobra.Command, address, configFlag string) (string, error) {
 	from := "--address"
 	if address == "" {
@@ -91,7 +92,9 @@ func statusAddress(cmd *cobra.Command, address, configFlag string) (string, erro
 			}
 		}
 		if address == "" {
-			return "", &usageError{cmd, fmt.Errorf("%s: a daemon with this config listens nowhere; set listen, or name where it listens with --address HOST:PORT", path)}
+			return "", &usageError{cmd,
+				fmt.Errorf("%s: a daemon with this config listens nowhere; set listen, or name where it listens with "+
+					"--address HOST:PORT", path)}
 		}
 	}
 	host, port, err := net.SplitHostPort(address)
@@ -99,7 +102,9 @@ func statusAddress(cmd *cobra.Command, address, configFlag string) (string, erro
 		return "", &usageError{cmd, fmt.Errorf("%s: %q is no address and port; write 127.0.0.1:8080", from, address)}
 	}
 	if port == "0" {
-		return "", &usageError{cmd, fmt.Errorf("%s: %q is any free port; the daemon's log says which it took: name it with --address HOST:PORT", from, address)}
+		return "", &usageError{cmd,
+			fmt.Errorf("%s: %q is any free port; the daemon's log says which it took: name it with --address HOST:PORT",
+				from, address)}
 	}
 	switch host {
 	case "", "0.0.0.0":
@@ -153,7 +158,8 @@ func writeStatus(w io.Writer, address string, s *status.Status, now time.Time) e
 	fmt.Fprintln(t)
 	row("STREAM", "STATE", "POSITION", "PROGRESS", "GAP")
 	for _, one := range s.Streams {
-		row(one.Stream, stateText(&one), cmp.Or(one.ResourceVersion, "-"), ago(now, one.LastProgress), ago(now, one.LastGap))
+		row(one.Stream, stateText(&one), cmp.Or(one.ResourceVersion, "-"), ago(now, one.LastProgress),
+			ago(now, one.LastGap))
 	}
 	return t.Flush()
 }

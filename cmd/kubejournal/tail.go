@@ -113,16 +113,23 @@ func newTailCommand() *cobra.Command {
 			f.Filter.Objects = append(f.Filter.Objects, all...)
 			return err
 		})
-	flags.StringSliceVarP(&f.Filter.Namespaces, "namespace", "n", nil, "show objects of these `NAMESPACE`s alone; may be repeated")
-	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "show objects of all namespaces, whatever -n says; the default")
-	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED, REMOVED, SEALED; may be repeated",
+	flags.StringSliceVarP(&f.Filter.Namespaces, "namespace", "n", nil,
+		"show objects of these `NAMESPACE`s alone; may be repeated")
+	flags.BoolVarP(&f.all, "all-namespaces", "A", false,
+		"show objects of all namespaces, whatever -n says; the default")
+	flags.Func("type",
+		"show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED, REMOVED, SEALED; may be repeated",
 		each(&f.Filter.Types, follow.ParseType))
 	complete(cmd, "type", index.Types)
-	addTime(cmd, &f.Filter.Since, "since", "show lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &f.Filter.Since, "since",
+		"show lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &f.Filter.Until, "until", "show lines up to that `TIME`, and end there")
-	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, wide (nothing cut), or json for the lines as they are", "text", "wide", "json")
-	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
-	flags.StringArrayVar(&f.journals, "journal", nil, "the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
+	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, wide (nothing cut), or json for the lines as they are",
+		"text", "wide", "json")
+	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto",
+		"always", "never")
+	flags.StringArrayVar(&f.journals, "journal", nil,
+		"the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
 	completeNames(cmd, f.find, &f.Filter.Namespaces)
 	names := cmd.ValidArgsFunction
@@ -201,7 +208,8 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		if len(clusters) > 1 {
-			return fmt.Errorf("the journals are of clusters %s and %s; run a tail for each cluster, or 'kubejournal history', which asks them together",
+			return fmt.Errorf("the journals are of clusters %s and %s; run a tail for each cluster, or 'kubejournal "+
+				"history', which asks them together",
 				clusters[0].Name, clusters[1].Name)
 		}
 	}
@@ -236,15 +244,16 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// find returns the journal's file, and the arguments that name objects: --journal or the first argument if that can only be
-// a file, else that of the config that run would read.
+// find returns the journal's file, and the arguments that name objects: --journal or the first argument if that can
+// only be a file, else that of the config that run would read.
 func (f *tailFlags) find(cmd *cobra.Command, args []string) (paths, objects []string, err error) {
 	if len(args) > 0 && args[0] == "" {
 		args = args[1:]
 	}
 	if len(f.journals) > 0 {
 		if len(f.journals) > 1 && slices.Contains(f.journals, config.Stdout) {
-			return nil, nil, &usageError{cmd, errors.New("--journal - cannot be shown together with others; write stdin to a file, or leave one out")}
+			return nil, nil, &usageError{cmd,
+				errors.New("--journal - cannot be shown together with others; write stdin to a file, or leave one out")}
 		}
 		return f.journals, args, checkJournals(cmd, f.journals)
 	}
@@ -254,18 +263,22 @@ func (f *tailFlags) find(cmd *cobra.Command, args []string) (paths, objects []st
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return nil, nil, &usageError{cmd, errors.New("no journal named; name its FILE, - for stdin, or its config with --config FILE")}
+		return nil, nil, &usageError{cmd,
+			errors.New("no journal named; name its FILE, - for stdin, or its config with --config FILE")}
 	case err != nil:
 		return nil, nil, err
 	case cfg.Output.Path == config.Stdout:
-		return nil, nil, &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into 'kubejournal tail -'", file)}
+		return nil, nil, &usageError{cmd,
+			fmt.Errorf("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into "+
+				"'kubejournal tail -'", file)}
 	}
 	return []string{cfg.Output.Path}, args, nil
 }
 
 // isFile reports whether an argument names a journal, not objects: it is a file, or looks like the path of one.
 func isFile(arg string) bool {
-	if arg == config.Stdout || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, ".") || strings.Contains(arg, ".jsonl") {
+	if arg == config.Stdout || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, ".") ||
+		strings.Contains(arg, ".jsonl") {
 		return true
 	}
 	if info, err := os.Stat(arg); err == nil {

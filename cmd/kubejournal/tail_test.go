@@ -230,6 +230,9 @@ func (s *stuck) Write([]byte) (int, error) {
 
 // The program ends though nobody reads what it shows.
 func TestStopBesideABlockedReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	clearEnv(t)
 	s := &stuck{writing: make(chan struct{}), over: make(chan struct{})}
 	t.Cleanup(func() { close(s.over) })

@@ -65,7 +65,8 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 			if len(faults) > 0 {
 				return faults
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", terminal.Line(path), count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", terminal.Line(path),
+				count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
 			return err
 		},
 	}
@@ -100,7 +101,8 @@ func misspelt(path string, given map[string]string, faults config.Faults) config
 
 // unwritable warns of files that could not be written here. The daemon may run elsewhere.
 func unwritable(cfg *config.Config) (warnings config.Faults) {
-	for _, file := range []struct{ key, path string }{{"output.path", cfg.Output.Path}, {"checkpoint.path", cfg.Checkpoint.Path}} {
+	for _, file := range []struct{ key, path string }{{"output.path", cfg.Output.Path},
+		{"checkpoint.path", cfg.Checkpoint.Path}} {
 		if file.path == "" || file.path == config.Stdout {
 			continue
 		}
@@ -109,7 +111,8 @@ func unwritable(cfg *config.Config) (warnings config.Faults) {
 			if errors.Is(err, fs.ErrNotExist) {
 				remedy = "create the folder, as run makes none, or " + remedy
 			}
-			warnings = append(warnings, cfg.At(file.key, fmt.Sprintf("warning: cannot be written here: %v; %s", err, remedy)))
+			warnings = append(warnings,
+				cfg.At(file.key, fmt.Sprintf("warning: cannot be written here: %v; %s", err, remedy)))
 		}
 	}
 	return warnings
@@ -163,8 +166,10 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	case len(found.Faults) > 0:
 		return found.Faults
 	case n > 0:
-		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path, count(n, "finding", "findings"))
+		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path,
+			count(n, "finding", "findings"))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", terminal.Line(path), terminal.Line(s.Host), count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", terminal.Line(path), terminal.Line(s.Host),
+		count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
 	return err
 }

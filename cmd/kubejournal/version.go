@@ -44,7 +44,8 @@ func readBuild(info *debug.BuildInfo, ok bool) build {
 		vcs["vcs.revision"] += " (modified)"
 	}
 	b := build{
-		version:  cmp.Or(version, strings.Trim(info.Main.Version, "()"), "unknown"), // (devel) in a build from a working tree
+		// (devel) in a build from a working tree
+		version:  cmp.Or(version, strings.Trim(info.Main.Version, "()"), "unknown"),
 		commit:   cmp.Or(commit, vcs["vcs.revision"], "unknown"),
 		clientGo: "unknown",
 	}

@@ -1,9 +1,10 @@
-// Command image writes an image of kubejournal for several platforms without a daemon, a registry or root: an OCI image layout
-// (https://github.com/opencontainers/image-spec/blob/main/image-layout.md), which skopeo, crane, buildah and ctr take, and
-// docker load as a tar file. What the image is beside its program, such as user and labels, is read from the last stage of the
-// Dockerfile, so that both ways make the same image.
+// Command image writes an image of kubejournal for several platforms without a daemon, a registry or root: an OCI image
+// layout (https://github.com/opencontainers/image-spec/blob/main/image-layout.md), which skopeo, crane, buildah and ctr
+// take, and docker load as a tar file. What the image is beside its program, such as user and labels, is read from the
+// last stage of the Dockerfile, so that both ways make the same image.
 //
-//	image -output bin/image -name registry.example.com/kubejournal:v1 -arg VERSION=v1 linux/amd64=bin/amd64/kubejournal linux/arm64=bin/arm64/kubejournal
+//	image -output bin/image -name registry.example.com/kubejournal:v1 -arg VERSION=v1 \
+//		linux/amd64=bin/amd64/kubejournal linux/arm64=bin/arm64/kubejournal
 //
 // The same programs and arguments give the same image, byte for byte.
 package main
@@ -149,8 +150,10 @@ func write(output, dockerfile, name string, args arguments, programs []string) (
 		return "", err
 	}
 	// The tag is by the specification; the whole name is what containerd reads.
-	top.Annotations = map[string]string{"org.opencontainers.image.ref.name": name[strings.LastIndexByte(name, ':')+1:], "io.containerd.image.name": name}
-	if err := writeJSON(filepath.Join(output, "index.json"), index{SchemaVersion: 2, MediaType: indexType, Manifests: []descriptor{top}}); err != nil {
+	top.Annotations = map[string]string{"org.opencontainers.image.ref.name": name[strings.LastIndexByte(name, ':')+1:],
+		"io.containerd.image.name": name}
+	if err := writeJSON(filepath.Join(output, "index.json"),
+		index{SchemaVersion: 2, MediaType: indexType, Manifests: []descriptor{top}}); err != nil {
 		return "", err
 	}
 	return top.Digest, writeJSON(filepath.Join(output, "oci-layout"), map[string]string{"imageLayoutVersion": "1.0.0"})
@@ -185,7 +188,8 @@ func (l layout) addPlatform(p platform, program string, c config) (d descriptor,
 	if err != nil {
 		return d, err
 	}
-	d, err = l.addJSON(manifestType, manifest{SchemaVersion: 2, MediaType: manifestType, Config: about, Layers: []descriptor{layer}})
+	d, err = l.addJSON(manifestType,
+		manifest{SchemaVersion: 2, MediaType: manifestType, Config: about, Layers: []descriptor{layer}})
 	d.Platform = &p
 	return d, err
 }
@@ -198,7 +202,8 @@ func layer(program string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
-	err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "kubejournal", Mode: 0o755, Size: int64(len(content)), Format: tar.FormatUSTAR})
+	err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "kubejournal", Mode: 0o755, Size: int64(len(content)),
+		Format: tar.FormatUSTAR})
 	if err == nil {
 		_, err = t.Write(content)
 	}
@@ -213,7 +218,8 @@ func digestOf(content []byte) string {
 // add adds a blob.
 func (l layout) add(mediaType string, content []byte) (descriptor, error) {
 	d := descriptor{MediaType: mediaType, Digest: digestOf(content), Size: len(content)}
-	return d, os.WriteFile(filepath.Join(l.blobs(), strings.TrimPrefix(d.Digest, "sha256:")), content, 0o644) //nolint:gosec // for everybody
+	name := filepath.Join(l.blobs(), strings.TrimPrefix(d.Digest, "sha256:"))
+	return d, os.WriteFile(name, content, 0o644) //nolint:gosec // for everybody
 }
 
 func (l layout) addJSON(mediaType string, v any) (descriptor, error) {
@@ -265,8 +271,8 @@ var (
 	variable = regexp.MustCompile(`\$\{?(\w+)\}?`)
 )
 
-// take takes an instruction. What is about the making of the program counts for nothing here; anything else that is not known
-// is an error.
+// take takes an instruction. What is about the making of the program counts for nothing here; anything else that is not
+// known is an error.
 func (c *config) take(word, rest string, args arguments) error {
 	switch word {
 	case "FROM":
@@ -277,7 +283,9 @@ func (c *config) take(word, rest string, args arguments) error {
 			c.Labels = make(map[string]string)
 		}
 		for _, m := range pair.FindAllStringSubmatch(rest, -1) {
-			c.Labels[m[1]] = variable.ReplaceAllStringFunc(m[2], func(name string) string { return args[strings.Trim(name, "${}")] })
+			c.Labels[m[1]] = variable.ReplaceAllStringFunc(m[2], func(name string) string {
+				return args[strings.Trim(name, "${}")]
+			})
 		}
 	case "USER":
 		c.User = rest

@@ -68,6 +68,9 @@ func TestOpenTruncated(t *testing.T) {
 // TestOpenFlippedMeta flips bytes of the two meta pages. One good page is
 // enough; it may be the older one, whose commit is then the last.
 func TestOpenFlippedMeta(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	path := filepath.Join(t.TempDir(), "c.db")
 	old, _ := filled(t, path)
 	s := mustOpen(t, path)
@@ -102,6 +105,9 @@ func TestOpenFlippedMeta(t *testing.T) {
 
 // TestOpenDamagedPages overwrites pages of data as a whole.
 func TestOpenDamagedPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	want, whole := filled(t, filepath.Join(t.TempDir(), "c.db"))
 	page := os.Getpagesize()
 	damaged := 0
@@ -194,6 +200,9 @@ func small(t *testing.T, path string) (before, now content) {
 // meta page may bring back the commit before, in whole. All of that shows when it
 // is opened to be read, which is the first half of every Open. Under the race detector it is each seventh byte.
 func TestOpenAnyByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	path := filepath.Join(t.TempDir(), "c.db")
 	before, now := small(t, path)
 	whole := read(t, path)
@@ -308,6 +317,9 @@ func TestOpenStalePages(t *testing.T) {
 // file for writing and, where that works, commits to it: without a panic, and
 // never with another content.
 func TestRandomDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	want, whole := filled(t, filepath.Join(t.TempDir(), "c.db"))
 	page := os.Getpagesize()
 	r := rand.New(rand.NewPCG(1, 2))

@@ -132,6 +132,9 @@ func TestLogFailedCommit(t *testing.T) {
 // TestLogReaders reads while commits log and compact: no object is ever missing,
 // none goes back to an earlier version.
 func TestLogReaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const n, versions = 150, 150
 	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), n)
 	s.policy = logAlways(20)
@@ -316,6 +319,9 @@ func TestLogRefusesKey(t *testing.T) {
 // TestListGoesToTree: a list that comes in small commits fills the tree, also
 // behind what is there.
 func TestListGoesToTree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	s := newStore(t)
 	for at := 0; at < 20_000; at += 100 {
 		objects := make([]int, 100)

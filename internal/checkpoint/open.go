@@ -164,7 +164,8 @@ func open(path string, options bbolt.Options) (s *Store, err error) {
 		return nil, openError(path, err)
 	}
 	db.AllocSize = growBy
-	s = &Store{db: db, file: file, pageSize: db.Info().PageSize, path: path, policy: usualPolicy, merged: make(map[string]int), deltaLogs: make(map[string]*deltaLog)}
+	s = &Store{db: db, file: file, pageSize: db.Info().PageSize, path: path, policy: usualPolicy,
+		merged: make(map[string]int), deltaLogs: make(map[string]*deltaLog)}
 	if options.ReadOnly {
 		if err := s.verify(); err != nil {
 			_ = db.Close() // nothing was written
@@ -303,7 +304,8 @@ func removeLeftOver(path string) {
 // beside returns the files in the folder of path whose names begin with prefix.
 func beside(path, prefix string) []string {
 	escape := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace
-	names, _ := filepath.Glob(filepath.Join(escape(filepath.Dir(path)), escape(prefix)+"*")) // it fails for a bad pattern only
+	// it fails for a bad pattern only
+	names, _ := filepath.Glob(filepath.Join(escape(filepath.Dir(path)), escape(prefix)+"*"))
 	return names
 }
 

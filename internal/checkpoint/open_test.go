@@ -405,6 +405,9 @@ func TestOpenLocked(t *testing.T) {
 }
 
 func TestConcurrentOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for range 3 {
 		path := filepath.Join(t.TempDir(), "c.db")
 		const n = 4

@@ -128,7 +128,8 @@ func (p *pages) readAt(b []byte, id uint64) error {
 
 func (p *pages) check(page []byte, id uint64, at scope, least, limit []byte) error {
 	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
-	if kind != pageBranch && kind != pageLeaf || kind == pageBranch && count == 0 || pageHeader+count*pageElement > len(page) {
+	if kind != pageBranch && kind != pageLeaf || kind == pageBranch && count == 0 ||
+		pageHeader+count*pageElement > len(page) {
 		return unreadable(id)
 	}
 	last := least
@@ -139,7 +140,8 @@ func (p *pages) check(page []byte, id uint64, at scope, least, limit []byte) err
 			return unreadable(id)
 		}
 		// Only the first may equal its bound.
-		if c := bytes.Compare(last, key); last != nil && (c > 0 || c == 0 && i > 0) || limit != nil && bytes.Compare(key, limit) >= 0 {
+		if c := bytes.Compare(last, key); last != nil && (c > 0 || c == 0 && i > 0) ||
+			limit != nil && bytes.Compare(key, limit) >= 0 {
 			return fmt.Errorf("%w: keys of page %d out of order", ErrDamaged, id)
 		}
 		last = key
@@ -216,7 +218,8 @@ func element(e []byte, kind uint16) (key, value []byte, ok bool) {
 	at := binary.NativeEndian.Uint32(e)
 	keySize, valueSize := binary.NativeEndian.Uint32(e[4:]), uint32(0)
 	if kind == pageLeaf {
-		at, keySize, valueSize = binary.NativeEndian.Uint32(e[4:]), binary.NativeEndian.Uint32(e[8:]), binary.NativeEndian.Uint32(e[12:])
+		at, keySize, valueSize = binary.NativeEndian.Uint32(e[4:]), binary.NativeEndian.Uint32(e[8:]),
+			binary.NativeEndian.Uint32(e[12:])
 	}
 	end := uint64(at) + uint64(keySize) + uint64(valueSize)
 	if at < pageElement || end > uint64(len(e)) {

@@ -88,7 +88,8 @@ func (s *Store) Get(stream, namespace, name string) (k object.Known, ok bool, er
 // Knowing returns the streams that know an object, in order; some may have no state yet.
 func (s *Store) Knowing() (names []string, err error) {
 	var all []string
-	err = s.viewStreams(bucketKnown, func(stream []byte, _ *bbolt.Bucket) error { // where there is a delta log there is a tree
+	// where there is a delta log there is a tree
+	err = s.viewStreams(bucketKnown, func(stream []byte, _ *bbolt.Bucket) error {
 		all = append(all, string(stream))
 		return nil
 	})

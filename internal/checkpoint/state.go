@@ -32,18 +32,18 @@ type Stream struct {
 type Coverage struct {
 	// Since is the time of the SYNCED line that it began with.
 	Since int64 `json:"since,omitempty"`
-	// Confirmed is up to when it surely reaches: the position may be later. It may be before Since: what came while the list
-	// was read is not in it.
+	// Confirmed is up to when it surely reaches: the position may be later. It may be before Since: what came while the
+	// list was read is not in it.
 	Confirmed int64 `json:"confirmed,omitempty"`
-	// Read is when the last change was made that a watch has brought after that, by the server's clock, and no later than
-	// it was received: all that was made before has been read, for a watch brings changes in order.
+	// Read is when the last change was made that a watch has brought after that, by the server's clock, and no later
+	// than it was received: all that was made before has been read, for a watch brings changes in order.
 	Read int64 `json:"read,omitempty"`
-	// Late is when the last line came that was late, because of an outage or a stop. That may be after Confirmed. It is lost
-	// with the process, after which they are late in any case.
+	// Late is when the last line came that was late, because of an outage or a stop. That may be after Confirmed. It is
+	// lost with the process, after which they are late in any case.
 	Late int64 `json:"-"`
-	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older than a
-	// pulse, which was wrong then, and MissedFrom the time before which its change was not made; 0 is unknown. They are kept
-	// for a process that is killed before the coverage file says so.
+	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older
+	// than a pulse, which was wrong then, and MissedFrom the time before which its change was not made; 0 is unknown.
+	// They are kept for a process that is killed before the coverage file says so.
 	Pulse      int64 `json:"-"`
 	Missed     int64 `json:"missed,omitempty"`
 	MissedFrom int64 `json:"missedFrom,omitempty"`
@@ -92,7 +92,8 @@ func (s *Stream) Apply(l *Transition, c *Changes) {
 		// A GAP that has become due since the list was complete, for lines that are
 		// missing in the journal, still is.
 		*s = Stream{
-			ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap, Restored: s.Restored, Coverage: Coverage{Since: l.Time},
+			ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap, Restored: s.Restored,
+			Coverage: Coverage{Since: l.Time},
 		}
 		if l.Count != nil {
 			s.Differences = l.Count.Added + l.Count.Modified + l.Count.Deleted
@@ -133,8 +134,8 @@ func (s *Stream) Move(rv string) {
 	*s = Stream{ResourceVersion: rv, Restored: s.Restored, Coverage: s.Coverage}
 }
 
-// Confirm notes that the journal, with what is about to be written, has every change up to a time. late is when the last
-// line came that was late; zero if none did.
+// Confirm notes that the journal, with what is about to be written, has every change up to a time. late is when the
+// last line came that was late; zero if none did.
 func (s *Stream) Confirm(at, late time.Time) {
 	c := &s.Coverage
 	c.Confirmed, c.Read = at.UnixNano(), 0
@@ -159,7 +160,8 @@ func (s *Stream) Miss(received, from time.Time) {
 	s.Missed, s.MissedFrom, s.Pulse = missed.Missed, missed.MissedFrom, 0
 }
 
-// MissBefore is Miss for a line that was read back, after others if it is not the first one: coverage has heard of none of them.
+// MissBefore is Miss for a line that was read back, after others if it is not the first one: coverage has heard of none
+// of them.
 func (s *Stream) MissBefore(received, from time.Time, first bool) {
 	before := s.MissedFrom
 	if s.Miss(received, from); !first {

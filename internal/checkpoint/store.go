@@ -11,10 +11,12 @@
 //	  schema                              uvarint, SchemaVersion; CRC-32C of it, 4 bytes
 //	  sum                                 checksum of everything else, 8 bytes (see entrySum)
 //	  cluster                             uid of the namespace kube-system, absent while unknown
-//	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file before
+//	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file
+//	                                      before
 //	  recovery                            JSON of Recovery: how far an interrupted one came; absent otherwise
-//	  term                                two uvarints: the number of this replica's last turn as the leader, 0 for none, and of the last turn
-//	                                      that it knows of, which files of earlier versions lack; absent while both are 0
+//	  term                                two uvarints: the number of this replica's last turn as the leader, 0 for
+//	                                      none, and of the last turn that it knows of, which files of earlier versions
+//	                                      lack; absent while both are 0
 //	  lost                                present from the loss of a predecessor until all streams are known again
 //	streams                               bucket
 //	  <stream name>                       JSON of Stream: position, pending GAP, open gap, pending SYNCED line
@@ -87,9 +89,10 @@ var (
 
 // Mark is how far the journal was at a commit.
 type Mark struct {
-	Seq      uint64 `json:"seq"`                // of the last line, 0 before the first
-	FirstSeq uint64 `json:"firstSeq,omitempty"` // of the active file's first line, which identifies it; 0 while it is empty and on stdout
-	Offset   int64  `json:"offset,omitempty"`   // at which the line Seq ends in the active file
+	Seq uint64 `json:"seq"` // of the last line, 0 before the first
+	// of the active file's first line, which identifies it; 0 while it is empty and on stdout
+	FirstSeq uint64 `json:"firstSeq,omitempty"`
+	Offset   int64  `json:"offset,omitempty"` // at which the line Seq ends in the active file
 
 	Rotated
 
@@ -101,9 +104,11 @@ type Mark struct {
 
 // Rotated is what lines have said of the journal's rotated files.
 type Rotated struct {
-	Begins uint64 `json:"begins,omitempty"` // seq of the journal's first line, as the last REMOVED line says; 0 is unknown
-	Sealed uint64 `json:"sealed,omitempty"` // seq of the last line in the last file that a SEALED line is about; 0 is none
-	Chain  string `json:"chain,omitempty"`  // of that SEALED line
+	// seq of the journal's first line, as the last REMOVED line says; 0 is unknown
+	Begins uint64 `json:"begins,omitempty"`
+	// seq of the last line in the last file that a SEALED line is about; 0 is none
+	Sealed uint64 `json:"sealed,omitempty"`
+	Chain  string `json:"chain,omitempty"` // of that SEALED line
 }
 
 // FileMark is the part of a Mark that is about a file.
@@ -194,7 +199,8 @@ func (s *Store) InPlace() error {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("stat checkpoint: %w", err)
 	case err != nil || !os.SameFile(at, is):
-		return fmt.Errorf("checkpoint %s was removed or replaced by another process: what is committed now, the next start will not find; restart to begin a new one", s.path)
+		return fmt.Errorf("checkpoint %s was removed or replaced by another process: what is committed now, the next "+
+			"start will not find; restart to begin a new one", s.path)
 	}
 	return nil
 }

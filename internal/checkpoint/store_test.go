@@ -136,7 +136,11 @@ func TestKnownRoundTrip(t *testing.T) {
 // TestAgainstModel commits random changes and compares with maps after each
 // commit, and after closing and opening.
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(16) {
+	seeds := uint64(16)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 1))

@@ -11,14 +11,15 @@ import (
 
 // Summary is what a checkpoint holds, in the form in which 'kubejournal checkpoint show -o json' writes it.
 type Summary struct {
-	Path      string          `json:"path"`
-	Size      int64           `json:"size"` // bytes
-	Cluster   string          `json:"cluster,omitempty"`
-	Schema    uint64          `json:"schema"`
-	Lost      bool            `json:"lost,omitempty"` // an earlier one was
-	Journal   Mark            `json:"journal"`
-	Recovered uint64          `json:"recovered,omitempty"` // seq up to which a start had read the journal back when it was interrupted
-	Streams   []StreamSummary `json:"streams"`             // in the order of their names
+	Path    string `json:"path"`
+	Size    int64  `json:"size"` // bytes
+	Cluster string `json:"cluster,omitempty"`
+	Schema  uint64 `json:"schema"`
+	Lost    bool   `json:"lost,omitempty"` // an earlier one was
+	Journal Mark   `json:"journal"`
+	// seq up to which a start had read the journal back when it was interrupted
+	Recovered uint64          `json:"recovered,omitempty"`
+	Streams   []StreamSummary `json:"streams"` // in the order of their names
 }
 
 // StreamSummary is one stream of a Summary.
@@ -72,7 +73,8 @@ func ForgetIn(path, name string) (was StreamSummary, err error) {
 		}
 		names = append(names, stream.Stream)
 	}
-	return was, fmt.Errorf("checkpoint %s has no stream %q; it has %s", path, name, cmp.Or(strings.Join(names, ", "), "none at all"))
+	return was, fmt.Errorf("checkpoint %s has no stream %q; it has %s", path, name,
+		cmp.Or(strings.Join(names, ", "), "none at all"))
 }
 
 // summarizeStreams returns every stream that the checkpoint has anything of.
@@ -88,7 +90,8 @@ func (s *Store) summarizeStreams() ([]StreamSummary, error) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		state, written := states[name]
-		one := StreamSummary{Stream: name, ResourceVersion: state.ResourceVersion, Reason: string(state.PendingGap), Gap: state.Open}
+		one := StreamSummary{Stream: name, ResourceVersion: state.ResourceVersion, Reason: string(state.PendingGap),
+			Gap: state.Open}
 		if one.Known, err = s.Count(name); err != nil {
 			return nil, err
 		}

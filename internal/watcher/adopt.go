@@ -15,10 +15,10 @@ import (
 	"kubejournal/internal/record/recorder"
 )
 
-// Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and list
-// nothing by themselves: a replica without a position that it can watch from adopts the one that the leader has published.
-// What the server had then are its known objects, and the next event is the first that it may have to write. So a replica
-// that is new, or was down for long, takes over without a gap, as long as the server has that version.
+// Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and
+// list nothing by themselves: a replica without a position that it can watch from adopts the one that the leader has
+// published. What the server had then are its known objects, and the next event is the first that it may have to write.
+// So a replica that is new, or was down for long, takes over without a gap, as long as the server has that version.
 
 // adoption is how a stream has come by published positions.
 type adoption struct {
@@ -39,7 +39,8 @@ func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 // failed records a failure, and reports whether the stream is to continue without: the server does not have this version, or
 // does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
-	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) || errors.As(err, new(*client.UnconfirmedError)) {
+	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) ||
+		errors.As(err, new(*client.UnconfirmedError)) {
 		return false
 	}
 	a.failures++
@@ -60,7 +61,8 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 			if err == nil || ctx.Err() != nil || s.refusesShards(err) || !s.adoption.failed(err) {
 				return false, err
 			}
-			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", published.Position), zap.Error(err))
+			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", published.Position),
+				zap.Error(err))
 		}
 		if !published.Standby {
 			return s.beginList(ctx, published)
@@ -141,8 +143,8 @@ func (s *Stream) listsBack() bool {
 	return s.state.Open != nil && s.state.Open.Reason == line.PositionAheadOfServer
 }
 
-// redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show. Where others have
-// written, the journal has what this replica does not know.
+// redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show.
+// Where others have written, the journal has what this replica does not know.
 func (s *Stream) redeliver(ctx context.Context, published recorder.Published) error {
 	if err := s.rec.Flush(ctx); err != nil { // what was held up to this turn is known too
 		return err
@@ -204,8 +206,9 @@ func (s *Stream) adopts(published recorder.Published) bool {
 	return from == "" || from == published.Position || line.Later(published.Position, from)
 }
 
-// adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves known
-// objects at one version or the other, and no position: if it is this replica that lists next, it writes all objects.
+// adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves
+// known objects at one version or the other, and no position: if it is this replica that lists next, it writes all
+// objects.
 func (s *Stream) adopt(ctx context.Context, published recorder.Published) error {
 	position, restored := published.Position, published.Restored
 	if s.adoption.refused.IsZero() { // else it still waits for the leader

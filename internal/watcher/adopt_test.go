@@ -41,6 +41,9 @@ func (f *notExact) RoundTrip(r *http.Request) (*http.Response, error) {
 // A replica that cannot adopt the leader's position does not ask for it again and again, is ready as one that waits, and lists
 // when it becomes the leader.
 func TestNotAdopted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for _, code := range []int{http.StatusGone, http.StatusInternalServerError} {
 		bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
 			w.lease = "kubejournal"

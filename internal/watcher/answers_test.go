@@ -159,6 +159,9 @@ const racedShare = 24
 // the stream continues, or takes another way, or shows a reason; and when it is over, the journal tells what the server
 // has. With -v it prints the table; all of it with -answers.share=1.
 func TestAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	share := *answersShare
 	if raced {

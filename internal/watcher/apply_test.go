@@ -351,6 +351,9 @@ func TestApplyAfterTheEnd(t *testing.T) {
 // repeated, and who stays the same is never asked for. Some have a fault, and
 // change nothing.
 func TestApplyManyTimes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

@@ -20,12 +20,12 @@ import (
 	"kubejournal/internal/kube/client"
 )
 
-// One object can make each list fail that it is in. A kube-apiserver stores a custom resource that is nested 9,995 levels
-// deep, and cannot decode it again: it answers 500 to each page with it, in whatever form, and 429 to each watch of the
-// kind, in whatever namespace, for its watch cache begins with a list. An object that one conversion webhook fails for does
-// the same, and one that is larger than a proxy lets through is alike. What is left are pages from etcd that do not have
-// the object. So a page that fails, from a server that answers others, is halved until the object is found, the next page
-// begins after it, and what was passed over is a hole:
+// One object can make each list fail that it is in. A kube-apiserver stores a custom resource that is nested 9,995
+// levels deep, and cannot decode it again: it answers 500 to each page with it, in whatever form, and 429 to each watch
+// of the kind, in whatever namespace, for its watch cache begins with a list. An object that one conversion webhook
+// fails for does the same, and one that is larger than a proxy lets through is alike. What is left are pages from etcd
+// that do not have the object. So a page that fails, from a server that answers others, is halved until the object is
+// found, the next page begins after it, and what was passed over is a hole:
 //
 //	in the list                                  is written
 //	-------------------------------------------  --------------------------------------------------------
@@ -34,8 +34,8 @@ import (
 //	a known object whose key is in a hole        nothing: whether it is there is not known
 //	the end                                      no SYNCED: the list is not complete, and covers no time
 //
-// The stream then fails with ObjectUnreadable and lists again after a pause, since a watch would begin at what no complete
-// list has shown.
+// The stream then fails with ObjectUnreadable and lists again after a pause, since a watch would begin at what no
+// complete list has shown.
 
 // hole is a part of a list that cannot be read.
 type hole struct {
@@ -106,8 +106,8 @@ const (
 	maxBlindPause  = 30 * time.Minute // between two such questions; the first pause is maxListRest
 )
 
-// mayBlameObject reports whether a list may have failed for the sake of an object in it: another list tells, see reaches. A
-// server that says when to ask again blames none.
+// mayBlameObject reports whether a list may have failed for the sake of an object in it: another list tells, see
+// reaches. A server that says when to ask again blames none.
 func mayBlameObject(err error) bool {
 	if _, waits := apierrors.SuggestsClientDelay(err); waits {
 		return false
@@ -145,8 +145,8 @@ func (s *Stream) key(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// fails takes the error of a page. done says that there is nothing more to read. The error is the page's where no object is
-// to blame.
+// fails takes the error of a page. done says that there is nothing more to read. The error is the page's where no
+// object is to blame.
 func (d *detour) fails(ctx context.Context, version string, failed error) (done bool, err error) {
 	if !mayBlameObject(failed) || ctx.Err() != nil {
 		return false, failed
@@ -197,8 +197,8 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 	return h.next == "", nil
 }
 
-// passes takes a page that was read, with so many objects, the last of which has a key, and after which so many are left. It
-// reports whether the next page is to be asked for by options.
+// passes takes a page that was read, with so many objects, the last of which has a key, and after which so many are
+// left. It reports whether the next page is to be asked for by options.
 func (d *detour) passes(items int64, key string, left int64) bool {
 	d.start, d.left = key+client.FirstKey, left
 	if d.version == "" {
@@ -292,7 +292,8 @@ const (
 	nameLetters = "-./0123456789abcdefghijklmnopqrstuvwxyz"
 )
 
-// branch is a key that begins with a prefix and a letter. A key has one slash, after the namespace: servers refuse others.
+// branch is a key that begins with a prefix and a letter. A key has one slash, after the namespace: servers refuse
+// others.
 func branch(prefix, letter string) string {
 	if letter == "/" && (prefix == "" || strings.Contains(prefix, "/")) {
 		letter = "."
@@ -304,7 +305,8 @@ func branch(prefix, letter string) string {
 // of one object that begins at that key fails, and one that begins after it does not. The hole then ends there.
 func (d *detour) search(ctx context.Context) (key string, err error) {
 	for d.searches < maxSearch {
-		// The key begins with what is known of it. At n, what follows is the end of it for 0, else a letter up to the nth.
+		// The key begins with what is known of it. At n, what follows is the end of it for 0, else a letter up to the
+		// nth.
 		upTo := func(n int) string {
 			if n == 0 {
 				return key + client.FirstKey
@@ -476,8 +478,8 @@ type blind struct {
 	pause time.Duration // until the time after that
 }
 
-// checkBlind returns errRefused in the place of a watch's error where the server refuses each watch because it cannot list
-// the kind: its watch cache will begin at the version at which it can again, so that the position is lost anyway.
+// checkBlind returns errRefused in the place of a watch's error where the server refuses each watch because it cannot
+// list the kind: its watch cache will begin at the version at which it can again, so that the position is lost anyway.
 func (s *Stream) checkBlind(ctx context.Context, err error) error {
 	now := time.Now()
 	b := &s.blind

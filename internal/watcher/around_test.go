@@ -23,6 +23,9 @@ const aroundWaits = 12 * time.Minute
 
 // One object that the server cannot read hides nothing but itself.
 func TestUnreadable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, c := range map[string]struct {
 		objects []string // beside those, as namespace/name
 		bad     string
@@ -128,6 +131,9 @@ func TestUnreadable(t *testing.T) {
 
 // An object that the server cannot read hides nothing that is between it and one that was found before.
 func TestSeveralUnreadable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, c := range map[string]struct {
 		known, bad, later, between []string
 		named                      string // in the end, where that is known of all
@@ -223,6 +229,9 @@ func TestUnreadableSkipped(t *testing.T) {
 
 // An error that passes while an object is looked for is blamed on none.
 func TestUnreadableForAMoment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for failing := 1; failing < 150; failing += 7 {
 		bubble(t, fake.Options{}, entries("widgets.example.com"), func(w *harness) {
 			w.srv.AddResource(widget("v1"))

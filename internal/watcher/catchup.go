@@ -48,9 +48,9 @@ const (
 	maxCatchUps = 3           // how many sessions try to
 )
 
-// catchUp reads all objects and stores those that are still as the reader was told of last, so that their next event can be
-// compared. It writes no line and moves no position; what has changed since comes as an event, and is stored then. Where
-// it fails, the stream continues without, and retries in a later session.
+// catchUp reads all objects and stores those that are still as the reader was told of last, so that their next event
+// can be compared. It writes no line and moves no position; what has changed since comes as an event, and is stored
+// then. Where it fails, the stream continues without, and retries in a later session.
 func (s *Stream) catchUp(ctx context.Context) error {
 	s.setState(Listing, "")
 	if err := s.rec.Flush(ctx); err != nil {

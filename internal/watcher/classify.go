@@ -163,27 +163,28 @@ func BlamesDiscovery(reason string) bool {
 	return reason == reasonOtherKind || reason == reasonOtherScope
 }
 
-// FailureOf describes a failed request of a stream, or of none, to package outage, and reports whether the server may be what
-// fails: it could not be reached, or does not accept the credentials. Rights are of single resources.
+// FailureOf describes a failed request of a stream, or of none, to package outage, and reports whether the server may
+// be what fails: it could not be reached, or does not accept the credentials. Rights are of single resources.
 func FailureOf(stream string, err error) (f outage.Failure, serverFails bool) {
 	reason := ReasonOf(err)
 	unreachable, answered := isUnreachable(err)
 	f = outage.Failure{
-		Stream: stream, Reason: reason, Answered: answered, Refused: isOurs(reason, client.Target{}) && answered, Err: err,
+		Stream: stream, Reason: reason, Answered: answered,
+		Refused: isOurs(reason, client.Target{}) && answered, Err: err,
 	}
 	return f, unreachable || reason == reasonUnauthorized
 }
 
-// isUnreachable reports whether a session failed because the API server could not be reached, and whether somebody answered:
-// with unreachable, that was a load balancer or the like.
+// isUnreachable reports whether a session failed because the API server could not be reached, and whether somebody
+// answered: with unreachable, that was a load balancer or the like.
 func isUnreachable(err error) (unreachable, answered bool) {
 	if u := new(client.UnconfirmedError); errors.As(err, &u) {
 		err = u.Reason
 	}
 	switch codeOf(err) {
 	case 0:
-		return isUntrusted(err) || isConnectionLost(err) || isNetTimeout(err) || errors.Is(err, context.DeadlineExceeded) ||
-			errors.As(err, new(*net.OpError)), false
+		return isUntrusted(err) || isConnectionLost(err) || isNetTimeout(err) ||
+			errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*net.OpError)), false
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return !apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge), true
 	}
@@ -197,17 +198,17 @@ func is(target error) func(error) bool {
 // isExpired recognises both shapes of 410: the reasons Expired and Gone.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// refusesStreamedList reports whether the answer to sendInitialEvents means that the server does not support it, or cannot
-// now: 422 without the feature gate WatchList, 400 from servers that check their parameters, 500 in front of an etcd that
-// reports no progress (older than 3.4.31, or 3.5.0 to 3.5.12), a watch without the bookmark that ends the list from those
-// that ignore it.
+// refusesStreamedList reports whether the answer to sendInitialEvents means that the server does not support it, or
+// cannot now: 422 without the feature gate WatchList, 400 from servers that check their parameters, 500 in front of an
+// etcd that reports no progress (older than 3.4.31, or 3.5.0 to 3.5.12), a watch without the bookmark that ends the
+// list from those that ignore it.
 func refusesStreamedList(err error) bool {
 	return isBadRequest(err) || isInternal(err) || isMalformed(err) ||
 		errors.Is(err, errNoListEnd) || errors.Is(err, errIncomplete)
 }
 
-// blamesForm reports whether a list may have failed because of the form that it was asked for in. What never reached the
-// server has not, nor what this identity may not read, in whatever form.
+// blamesForm reports whether a list may have failed because of the form that it was asked for in. What never reached
+// the server has not, nor what this identity may not read, in whatever form.
 func blamesForm(err error) bool {
 	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) &&
 		!client.IsWaiting(err) && !apierrors.IsUnauthorized(err)
@@ -224,10 +225,11 @@ func (s *Stream) refusesShards(err error) bool {
 	return strings.Contains(text, "shardselector") || strings.Contains(text, "shard selector")
 }
 
-// blamesPosition reports whether a watch may have failed because of the position that it was to begin at. Servers answer a
-// malformed one with 422, 400 or 500.
+// blamesPosition reports whether a watch may have failed because of the position that it was to begin at. Servers
+// answer a malformed one with 422, 400 or 500.
 func blamesPosition(err error) bool {
-	return isBadRequest(err) || isInternal(err) || isMalformed(err) || apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge)
+	return isBadRequest(err) || isInternal(err) || isMalformed(err) ||
+		apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge)
 }
 
 // isMalformed reports whether what came is not what the API serves.

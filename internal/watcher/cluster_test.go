@@ -194,6 +194,9 @@ func asksFirstPage(r fake.Request) bool {
 // Another cluster answers at the same address. Not a line of it is written, the daemon ends, and the positions hold for
 // the day on which the address leads to the journalled cluster again.
 func TestAnotherClusterAtTheAddress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	paged := fake.Options{NoWatchList: true, MaxPage: 2}
 	for _, at := range []struct {
 		name    string
@@ -374,6 +377,9 @@ func (w *harness) checks(n int) (count int) {
 
 // Hundreds of watches opened together share their checks, and an open watch needs none.
 func TestClusterChecksAreShared(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const streams = 300
 	e := entry("configmaps")
 	for i := range streams {

@@ -14,25 +14,26 @@ import (
 //
 //   - A read that had to wait shows that nothing else had come. That is so for nearly every read; not where events come
 //     faster than they are written, nor where the output has held up the stream while the server went on.
-//   - Before a watch the server is asked for its version. Once the position has reached that, it has all that was before
-//     the question. So a stream that resumes, and never has to wait, is known to have caught up; and one is confirmed at
-//     once if nothing has happened. It is asked again where no read has confirmed the position for a while.
+//   - Before a watch the server is asked for its version. Once the position has reached that, it has all that was
+//     before the question. So a stream that resumes, and never has to wait, is known to have caught up; and one is
+//     confirmed at once if nothing has happened. It is asked again where no read has confirmed the position for a
+//     while.
 //
-// What the server has not yet sent, mostly for some milliseconds, cannot be known, and is before the next position. If a watch
-// stalls for long while its connection stays open, the lines after it are late without being marked.
+// What the server has not yet sent, mostly for some milliseconds, cannot be known, and is before the next position. If
+// a watch stalls for long while its connection stays open, the lines after it are late without being marked.
 
 const (
-	// quiet is how long a read must take to show that it had to wait. Behind a pause the server may have held events back
-	// for want of space in between, and sends them in pieces: then it is quietBehind.
+	// quiet is how long a read must take to show that it had to wait. Behind a pause the server may have held events
+	// back for want of space in between, and sends them in pieces: then it is quietBehind.
 	quiet       = time.Millisecond
 	quietBehind = 250 * time.Millisecond
 	// pausedAfter is how long a stream may be away from its watch before that counts as a pause.
 	pausedAfter = 100 * time.Millisecond
-	// lateAfter is how long events may have waited for the stream before their lines count as late: more than a watch takes
-	// that is opened again.
+	// lateAfter is how long events may have waited for the stream before their lines count as late: more than a watch
+	// takes that is opened again.
 	lateAfter = 5 * time.Second
-	// askAfter is how long the position of a stream that reads may be unconfirmed before the server is asked for its version,
-	// askEvery how long it is between two questions, and askTime how long one may take.
+	// askAfter is how long the position of a stream that reads may be unconfirmed before the server is asked for its
+	// version, askEvery how long it is between two questions, and askTime how long one may take.
 	askAfter = 2 * time.Second
 	askEvery = 3 * time.Second
 	askTime  = time.Second
@@ -66,8 +67,8 @@ func (p *pace) known() time.Time {
 	return p.current
 }
 
-// caughtUp notes that nothing is left to read of what had come by a time that is known next: what was read since the last one
-// may have waited since then, by pauses that are short each, too.
+// caughtUp notes that nothing is left to read of what had come by a time that is known next: what was read since the
+// last one may have waited since then, by pauses that are short each, too.
 func (p *pace) caughtUp() { p.late = p.late || p.read.Sub(p.known()) > lateAfter }
 
 // began notes that a watch begins.
@@ -104,11 +105,11 @@ func (p *pace) waited(asked, returned time.Time) bool {
 	return true
 }
 
-// brought notes an event, and when the server says that its change was made; zero is unknown. It reports whether pulses may
-// have been wrong, which said before that there was nothing to read: the watch had stalled, or had not brought everything
-// when it broke; those of an earlier process, too. A watch brings changes in the order in which they were made. So
-// pulses are right up to from, the time of this change or of one before it in the same watch; where that is zero, any
-// may be wrong.
+// brought notes an event, and when the server says that its change was made; zero is unknown. It reports whether pulses
+// may have been wrong, which said before that there was nothing to read: the watch had stalled, or had not brought
+// everything when it broke; those of an earlier process, too. A watch brings changes in the order in which they were
+// made. So pulses are right up to from, the time of this change or of one before it in the same watch; where that is
+// zero, any may be wrong.
 func (p *pace) brought(received, written time.Time) (from time.Time, missed bool) {
 	stalled := !written.IsZero() && received.Sub(written) > lateAfter && written.Before(p.pulsed)
 	p.late = p.late || stalled || p.resumes && p.unread
@@ -179,9 +180,9 @@ func (s *Stream) waits(since time.Time) {
 	s.idle = since
 }
 
-// Pulse notes that the server was well at a time, and would have been heard until now. A stream that has waited for its watch
-// since then is confirmed up to that time, in the coverage only: if the watch has stalled in spite of that, the next event
-// takes it back, see pace.brought. Safe for concurrent use with Run.
+// Pulse notes that the server was well at a time, and would have been heard until now. A stream that has waited for its
+// watch since then is confirmed up to that time, in the coverage only: if the watch has stalled in spite of that, the
+// next event takes it back, see pace.brought. Safe for concurrent use with Run.
 func (s *Stream) Pulse(well time.Time) {
 	s.idleMu.Lock()
 	defer s.idleMu.Unlock()
@@ -197,8 +198,8 @@ func (s *Stream) Pulse(well time.Time) {
 	s.rec.Pulse(s.producer, s.state.Coverage)
 }
 
-// lastConfirmed is when the position was confirmed, by the clock as it is now: where that was set back since, the time that
-// was noted would also claim what came after. 0 is unknown.
+// lastConfirmed is when the position was confirmed, by the clock as it is now: where that was set back since, the time
+// that was noted would also claim what came after. 0 is unknown.
 func (s *Stream) lastConfirmed(now time.Time) int64 {
 	noted := s.state.Confirmed
 	if !s.pace.noted.IsZero() {

@@ -109,6 +109,9 @@ func rewrite(t *testing.T, name string, srv *fake.Server, dir string) {
 // there to be read. The watch continues where it stood, and the server is not
 // asked in vain more than a few times.
 func TestTokenIsReplaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	noLeaks(t)
 	for name, load := range rotations() {
 		t.Run(name, func(t *testing.T) {
@@ -138,6 +141,9 @@ func TestTokenIsReplaced(t *testing.T) {
 // A client certificate is replaced, in the kubeconfig or in files, and the old
 // one is not accepted any more.
 func TestClientCertificateIsReplaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	noLeaks(t)
 	for name, user := range map[string]func(dir string, certificate, key []byte) string{
 		"in the kubeconfig": func(_ string, certificate, key []byte) string {
@@ -177,6 +183,9 @@ func TestClientCertificateIsReplaced(t *testing.T) {
 // The server comes back with a certificate of another authority: it is believed
 // once the daemon's files say so, and not before.
 func TestAuthorityIsReplaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	noLeaks(t)
 	for name, load := range rotations() {
 		t.Run(name, func(t *testing.T) {
@@ -206,6 +215,9 @@ func TestAuthorityIsReplaced(t *testing.T) {
 // nothing here: not one line is written, and the old way is kept for the day on
 // which it works again.
 func TestCredentialsOfAnotherCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	noLeaks(t)
 	write := accesses["in the kubeconfig"]
 	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
@@ -245,6 +257,9 @@ func TestCredentialsOfAnotherCluster(t *testing.T) {
 
 // The server moves to another address.
 func TestAddressIsReplaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	noLeaks(t)
 	var p *proxy
 	at := func(t *testing.T, host string, srv *fake.Server, dir string) {

@@ -53,8 +53,9 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 		return nil, err
 	}
 	e.previous, err = previous.New(previous.Config{
-		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
-		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, APIVersion: gvr.GroupVersion().String(),
+		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape,
+		Payload: spec.Payload, ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
+		APIVersion:   gvr.GroupVersion().String(),
 		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
 	}, s.store, s.producer.Committed, s.log)
 	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
@@ -124,9 +125,10 @@ func (s *Stream) noteUnusable(o *object.Object) {
 		clear(logged)
 	}
 	logged[object] = true
-	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)), zap.String("name", string(o.Name)),
-		zap.String("uid", string(o.UID)), zap.String("resourceVersion", string(o.ResourceVersion)),
-		zap.String("reason", o.Unusable.Reason), zap.Error(o.Unusable.Err))
+	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)),
+		zap.String("name", string(o.Name)), zap.String("uid", string(o.UID)),
+		zap.String("resourceVersion", string(o.ResourceVersion)), zap.String("reason", o.Unusable.Reason),
+		zap.Error(o.Unusable.Err))
 }
 
 // add writes the line about a scanned object into the batch, unless it is held back, and returns the transition. Silently,

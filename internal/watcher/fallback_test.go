@@ -47,6 +47,9 @@ func (w *harness) streamed(n int) (count int) {
 // A streamed list that cannot come to its end gives way to pages, at the latest
 // after two attempts. That holds for a day.
 func TestStreamedListGivesWay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, f := range map[string]*fake.Fault{
 		"ERROR 500 in front of an old etcd": {Stream: fake.Failed, Status: 500},
 		"ERROR 500 after some objects":      {Stream: fake.Failed, Status: 500, AfterEvents: 3},

@@ -177,6 +177,9 @@ var streamTrouble = map[string]*fake.Fault{
 }
 
 func TestTroubleInARelist(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for listing, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		for name, fault := range trouble {
 			t.Run(listing+"/"+name, func(t *testing.T) { testTrouble(t, o, fault) })

@@ -237,7 +237,8 @@ func (s *Stream) belongs() (bool, error) {
 		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q",
 			client.ErrBadFrame, o.Name, o.Namespace)
 	case len(o.Kind) > 0 && spec.Kind != "" && string(o.Kind) != spec.Kind:
-		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace, o.Name, spec.Kind)
+		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace,
+			o.Name, spec.Kind)
 	case spec.Namespaced && len(o.Namespace) == 0:
 		return false, fmt.Errorf("%w: %s", errOtherScope, o.Name)
 	case spec.Target.Namespace != "" && string(o.Namespace) != spec.Target.Namespace:

@@ -26,6 +26,9 @@ var (
 // them off, while it is restarted, its watches are cut, its history is lost, and the daemon is killed. The judge of
 // TestHabits reads all lines of all streams. Habits that no reader can find out are left to TestHabits.
 func TestHabitHistories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	n := *habitHistories
 	if raced {
@@ -192,6 +195,9 @@ func (w *harness) goOn(names []string, rounds int, pause time.Duration) {
 // Five of forty resources misbehave in different ways, for an hour: the others are exact, without a GAP, and the daemon
 // is ready.
 func TestNeighbours(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	bubble(t, fake.Options{}, nil, func(w *harness) {
 		names := w.startNeighbours(neighbours, badNeighbours)
 		w.await("the daemon is ready", func() bool { return w.life.manager.Ready(false) == nil })

@@ -32,6 +32,9 @@ var habitForms = []struct {
 // line is true, no id comes twice, no position goes back, the other streams continue, requests are few, and the stream
 // with the habit is exact or says why it is not. When the habit is over, the journal says what the server has.
 func TestHabits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	share := *habitsShare
 	if raced {

@@ -25,7 +25,7 @@ func TestKilledAnywhere(t *testing.T) {
 		n /= 3
 	}
 	if testing.Short() {
-		n /= 10
+		n = 3
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -143,6 +143,9 @@ func (m *mayhem) down() {
 // The journal is cut anywhere in the lines of a relist that no commit has seen
 // yet, and what those lines were about changes again.
 func TestTornAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for bytes := 0; ; bytes += 11 {
 		survived := false
 		bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {

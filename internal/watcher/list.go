@@ -24,8 +24,8 @@ const (
 	maxExpired       = 2   // how often a list in pages may expire before it is asked for in one answer
 	maxRepeatedPages = 3   // in a row, that show nothing new, before the list counts as one without an end
 
-	// A streamed list counts as not supported when it is silent for listIdle, when its pauses of more than listPause add up
-	// to listPatience, or when the stream has waited for it for listWait altogether: a server that does not know
+	// A streamed list counts as not supported when it is silent for listIdle, when its pauses of more than listPause
+	// add up to listPatience, or when the stream has waited for it for listWait altogether: a server that does not know
 	// sendInitialEvents ignores it, and sends what happens now. Time in which lines are written does not count.
 	listIdle     = 30 * time.Second
 	listPause    = time.Second
@@ -39,9 +39,9 @@ const (
 )
 
 // lists is the last complete list, and the form in which the next one is asked for: streamed (KEP-3157), or in pages.
-// Either may be more than a server, or a proxy in front of it, can do: one with an etcd that reports no progress answers a
-// streamed list with an error of any code, and a bound on the duration of requests cuts every one that is large; a bound
-// on the size of answers refuses pages. So a form that fails gives way to the other.
+// Either may be more than a server, or a proxy in front of it, can do: one with an etcd that reports no progress
+// answers a streamed list with an error of any code, and a bound on the duration of requests cuts every one that is
+// large; a bound on the size of answers refuses pages. So a form that fails gives way to the other.
 type lists struct {
 	at      time.Time     // when the last one was complete
 	version string        // that it gave
@@ -63,8 +63,8 @@ func (l *lists) rest() time.Duration {
 	return max(client.HealthyAfter, min(2*l.took, maxListRest)) - time.Since(l.at)
 }
 
-// failed records a failure, and reports whether the other form is next. refused says that the server cannot do this form,
-// as far as its answer can say so.
+// failed records a failure, and reports whether the other form is next. refused says that the server cannot do this
+// form, as far as its answer can say so.
 func (l *lists) failed(refused bool) bool {
 	l.failures++
 	if l.failures < maxListFailures && !refused {
@@ -171,8 +171,8 @@ func (r *relist) readInitial(ctx context.Context, w *client.WatchReader) error {
 	}
 }
 
-// listPaged lists in pages, and watches after them. A list that expires on the way is begun again from the start, after a
-// pause: it is not complete.
+// listPaged lists in pages, and watches after them. A list that expires on the way is begun again from the start, after
+// a pause: it is not complete.
 func (s *Stream) listPaged(ctx context.Context) error {
 	limit := int64(pageSize)
 	for expired := 1; ; expired++ {
@@ -209,8 +209,8 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	return r.finish(ctx, rv)
 }
 
-// readPages takes the objects of all pages, and returns the version that they show. The options are the first page's. It
-// reads around what makes a page fail, see detour, but not at an exact version.
+// readPages takes the objects of all pages, and returns the version that they show. The options are the first page's.
+// It reads around what makes a page fail, see detour, but not at an exact version.
 func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
 	s, exact := r.s, o.ResourceVersion
 	take := func(o *object.Object) error { return r.take(ctx, line.Added, time.Now(), o) }
@@ -228,10 +228,12 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		shown, items, before := r.diff.shown, r.items, string(s.listed)
 		meta, err := s.readPage(ctx, o, confirm, count, take)
 		if err == nil && exact != "" && meta.ResourceVersion != exact {
-			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact, meta.ResourceVersion)
+			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact,
+				meta.ResourceVersion)
 		}
 		if err == nil && d.version != "" && meta.ResourceVersion != d.version {
-			err = fmt.Errorf("%w: continued at %s, the server has listed %s", errNotExact, d.version, meta.ResourceVersion)
+			err = fmt.Errorf("%w: continued at %s, the server has listed %s", errNotExact, d.version,
+				meta.ResourceVersion)
 		} else if err != nil && exact == "" {
 			r.items, left = items, 0 // a page that fails counts nothing
 			done, err := d.fails(ctx, rv, err)
@@ -252,7 +254,8 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			return "", err
 		}
 		if !client.IsPosition(meta.ResourceVersion) {
-			// A proxy's {}, say: taken for the last page it would end the list, and what the others hold would count as deleted.
+			// A proxy's {}, say: taken for the last page it would end the list, and what the others hold would count as
+			// deleted.
 			return "", client.ErrNoVersion
 		}
 		if rv == "" {
@@ -265,7 +268,8 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			return rv, nil
 		}
 		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
-		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, s.key(namespace, name), meta.RemainingItems) {
+		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, s.key(namespace, name),
+			meta.RemainingItems) {
 			o = d.options()
 		}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.

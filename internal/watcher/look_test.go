@@ -153,6 +153,9 @@ func TestProxyIsReplaced(t *testing.T) {
 // Another config's way is used once it is asked for, and only if it leads to the
 // same cluster.
 func TestPrepareAnotherWay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	write := accesses["in the kubeconfig"]
 	watched(t, streams.Options{}, withFiles(write)(t), func(d *daemon) {
 		other := fake.New(fake.Options{})

@@ -50,12 +50,12 @@ func runHistories(t *testing.T, replicated bool) {
 		}
 		return
 	}
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	n := *modelHistories
 	if raced {
 		n /= 6
-	}
-	if testing.Short() {
-		n /= 10
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // of a third of the time it makes little
 	began := time.Now()

@@ -12,6 +12,9 @@ import (
 // What a daemon says that has lost its server is one thing in every place, and agrees with the pulses: the table in
 // docs/operations.md, "An outage of the API server".
 func TestOutageTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, tc := range map[string]struct {
 		begin    func(*harness)
 		end      func(*harness)

@@ -9,9 +9,9 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to be
-// written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch is made
-// that takes a copy to the checkpoint. Where Submit fails, the stream ends or loads its position again.
+// A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to
+// be written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch
+// is made that takes a copy to the checkpoint. Where Submit fails, the stream ends or loads its position again.
 
 // moved notes a watch's progress up to the version rv, after which nothing was sent yet if it is confirmed.
 func (s *Stream) moved(rv string, confirmed bool) *checkpoint.Stream {
@@ -31,7 +31,8 @@ func (s *Stream) upToDate() *checkpoint.Stream {
 	return s.state.Clone()
 }
 
-// lose notes that the position is not valid any more. Before the first sync there is none to lose, and in a list only back does.
+// lose notes that the position is not valid any more. Before the first sync there is none to lose, and in a list only
+// back does.
 func (s *Stream) lose(ctx context.Context, o outcome) error {
 	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
 	switch {

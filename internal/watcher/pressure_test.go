@@ -15,6 +15,9 @@ import (
 // The output takes nothing for longer than any watch lasts: streams wait, the
 // server ends their watches or they do, and nothing is lost.
 func TestOutputBlocked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *harness) {
@@ -47,6 +50,9 @@ func TestOutputBlocked(t *testing.T) {
 // The same while a list is under way: a first sync, and a relist, of more than
 // the recorder holds in memory.
 func TestOutputBlockedInAList(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const objects = 120 // of 64 KiB, a batch each: more than the recorder's queue
 	for name, relist := range map[string]bool{"first sync": false, "relist": true} {
 		t.Run(name, func(t *testing.T) {
@@ -107,6 +113,9 @@ func TestApplyBesideABlockedOutput(t *testing.T) {
 // No part of a Secret that is to be redacted reaches a file: not the journal,
 // not the checkpoint.
 func TestSecretsReachNoFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const marker = "cGx1bS1qYW0tMTIzNDU2Nzg5"
 	bubble(t, fake.Options{}, entries("secrets", "configmaps"), func(w *harness) {
 		secret := func(name string) map[string]any {
@@ -206,6 +215,9 @@ func TestRetryAfter(t *testing.T) {
 // Whatever a server does, it is not asked again and again: less than once per
 // second and stream on average over ten minutes.
 func TestStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	all := func(f *fake.Fault) func(fake.Request) *fake.Fault { return on("configmaps", "", f) }
 	watches := func(f *fake.Fault) func(fake.Request) *fake.Fault { return on("configmaps", "watch", f) }
 	for name, c := range map[string]struct {

@@ -92,6 +92,9 @@ func TestSilentWatchIsOpenedAgain(t *testing.T) {
 // bookmarks or has nothing new to tell, silence is no reason to begin again: its
 // own timeout is. A server that stopped to send bookmarks is doubted once.
 func TestQuietWatchIsLeftAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, c := range map[string]struct {
 		fault  *fake.Fault
 		silent int // restarts for silence
@@ -230,6 +233,9 @@ func TestStalledIsShort(t *testing.T) {
 // has pings, client-go finds out; with HTTP/1.1 the watch's silence does. New
 // connections work: the watch continues where it stood.
 func TestHalfOpenConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	noLeaks(t)
 	for name, c := range map[string]struct {
 		env     map[string]string

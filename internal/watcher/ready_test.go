@@ -109,6 +109,9 @@ func (w *harness) neverReady() (text string) {
 // One API of many that cannot be journalled does not hold back a rollout, whatever it answers. It is shown, and the
 // others are journalled.
 func TestReadyWithoutOneAPI(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	all := map[string]func(*http.Request) *http.Response{
 		"no such resource": func(*http.Request) *http.Response { return answerStatus(404, "NotFound") },
 		"no lists":         func(*http.Request) *http.Response { return answerStatus(405, "MethodNotAllowed") },
@@ -284,6 +287,9 @@ func TestReadyBeforeACRD(t *testing.T) {
 // A standby becomes ready without an API that fails, for itself alone or for the leader too, and not where its rights
 // are at fault. It stays ready when it takes over.
 func TestStandbyReady(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, c := range map[string]struct {
 		code   int
 		leader bool // has the same answers

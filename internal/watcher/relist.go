@@ -17,8 +17,9 @@ import (
 	"kubejournal/internal/record/recorder"
 )
 
-// relist is one attempt at a list. It writes a GAP line where one is due, as the list is read a line for each object that
-// differs from what the reader was told, and once the list is complete a DELETED for what it has not shown, then SYNCED.
+// relist is one attempt at a list. It writes a GAP line where one is due, as the list is read a line for each object
+// that differs from what the reader was told, and once the list is complete a DELETED for what it has not shown, then
+// SYNCED.
 type relist struct {
 	s           *Stream
 	diff        diff
@@ -254,8 +255,8 @@ func (r *relist) apply(ctx context.Context, l *checkpoint.Transition) error {
 	return r.submitFull(ctx)
 }
 
-// check looks whether the server went back since the list began, which shows the version rv. The server is asked again, since its
-// answers to lists may lag behind that one.
+// check looks whether the server went back since the list began, which shows the version rv. The server is asked again,
+// since its answers to lists may lag behind that one.
 func (r *relist) check(ctx context.Context, rv string) error {
 	if !line.Later(r.version, rv) {
 		return nil
@@ -270,7 +271,8 @@ func (r *relist) check(ctx context.Context, rv string) error {
 	return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
 }
 
-// settle concludes what is gone from a list that was read to its end and shows the version rv, once nothing speaks against it.
+// settle concludes what is gone from a list that was read to its end and shows the version rv, once nothing speaks
+// against it.
 func (r *relist) settle(ctx context.Context, rv string) error {
 	if err := r.check(ctx, rv); err != nil {
 		return err
@@ -292,8 +294,8 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 		return err
 	}
 	if r.due && r.mayBeNone(rv) {
-		// Nothing happened since, so there is no gap; and the journal may have lines of this version already, with the ids
-		// that these would have.
+		// Nothing happened since, so there is no gap; and the journal may have lines of this version already, with the
+		// ids that these would have.
 		r.batch.Changes.State = s.listCompleted(rv, nil, r.began)
 		s.encoder.complete(r.batch)
 		return r.submit(ctx)
@@ -307,9 +309,9 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	}
 	// What attempts before this one have written shows as unchanged in this one.
 	r.count.Unchanged = max(0, r.count.Unchanged-r.before)
-	// The lines of the list, and the position after it, are committed before SYNCED says that this is all: neither stdout,
-	// nor objects taken without lines, can be read back after a crash. One that comes now costs a second SYNCED line on
-	// stdout, and nothing else.
+	// The lines of the list, and the position after it, are committed before SYNCED says that this is all: neither
+	// stdout, nor objects taken without lines, can be read back after a crash. One that comes now costs a second SYNCED
+	// line on stdout, and nothing else.
 	r.batch.Changes.State = s.listCompleted(rv, &r.count, r.began)
 	s.encoder.complete(r.batch)
 	if err := r.submit(ctx); err != nil {

@@ -27,10 +27,10 @@ func identify[S ~string | ~[]byte](uid, namespace, name S) (id identity) {
 }
 
 // seenSet is what a list has shown until now: the version shown last, by identity. It is a hash table of 24 bytes per
-// object, at least 0.7 full, in parts that grow one by one and a little at a time. It lies outside of Go's heap, for which
-// the garbage collector would keep as much again in reserve, and goes back to the system when the list ends; so GOMEMLIMIT
-// does not see it. A list of a million objects takes 46 bytes of resident memory for each, and 155 with a Go map in its
-// place, in the same time (BenchmarkDiff with -benchtime 3000001x, each way in a process of its own).
+// object, at least 0.7 full, in parts that grow one by one and a little at a time. It lies outside of Go's heap, for
+// which the garbage collector would keep as much again in reserve, and goes back to the system when the list ends; so
+// GOMEMLIMIT does not see it. A list of a million objects takes 46 bytes of resident memory for each, and 155 with a Go
+// map in its place, in the same time (BenchmarkDiff with -benchtime 3000001x, each way in a process of its own).
 //
 // The zero value is empty. Whoever has put something in must call release. Not for concurrent use.
 type seenSet struct{ parts [seenParts]seenPart }
@@ -64,8 +64,8 @@ func (s *seenSet) get(id identity) version {
 	return part.find(id, hash).version
 }
 
-// at returns where the version is noted that an object was shown at. It is 0 for one that was not shown; then it must be
-// set before the next call.
+// at returns where the version is noted that an object was shown at. It is 0 for one that was not shown; then it must
+// be set before the next call.
 func (s *seenSet) at(id identity) *version {
 	part, hash := s.part(id)
 	if part.count >= len(part.slots)-len(part.slots)/8 {
@@ -121,7 +121,8 @@ func (p *seenPart) allocate(n int) {
 	const size = int(unsafe.Sizeof(seenObject{}))
 	if n >= mapFrom {
 		pages := (n*size + os.Getpagesize() - 1) / os.Getpagesize()
-		mapped, err := unix.Mmap(-1, 0, pages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		mapped, err := unix.Mmap(-1, 0, pages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err == nil {
 			p.mapped = mapped
 			p.slots = unsafe.Slice((*seenObject)(unsafe.Pointer(unsafe.SliceData(mapped))), len(mapped)/size)

@@ -13,6 +13,9 @@ import (
 // TestSeenSet compares the table with a map, over growing, repeats and
 // identities that look alike.
 func TestSeenSet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	if unsafe.Sizeof(seenObject{}) != 24 {
 		t.Errorf("one takes %d bytes", unsafe.Sizeof(seenObject{}))
 	}

@@ -83,13 +83,14 @@ func (s *selector) matches(t line.Type, o *object.Object) bool {
 	s.failed.Inc()
 	if !s.failing {
 		s.failing = true
-		s.log.Warn("filter cannot be evaluated on an object, which is written; further ones are only counted", zap.Error(err))
+		s.log.Warn("filter cannot be evaluated on an object, which is written; further ones are only counted",
+			zap.Error(err))
 	}
 	return true
 }
 
-// matchesGone asks the filter about a deletion that a list has shown. What the object was at the end is not known: where
-// that decides, the deletion is written if the version before was.
+// matchesGone asks the filter about a deletion that a list has shown. What the object was at the end is not known:
+// where that decides, the deletion is written if the version before was.
 func (s *selector) matchesGone(withheld bool) bool {
 	if s.filter == nil {
 		return true

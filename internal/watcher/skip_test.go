@@ -81,6 +81,9 @@ func killings() map[string]func(*gate) {
 // changes and deletions are told though no line told of the objects. Before
 // that, the next start begins from its own now.
 func TestSkipKilledAroundSynced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, arm := range killings() {
 		for _, late := range []time.Duration{0, 500 * time.Millisecond, 3 * time.Second} {
 			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {

@@ -90,7 +90,8 @@ func (s Status) Stalled(now time.Time) string {
 	case Starting, Listing, Retrying:
 		switch heldUp := s.HeldUp(now); {
 		case !s.Failing.IsZero() && (heldUp || now.Sub(s.Failing) >= stalledAfter):
-			return strings.TrimSpace(fmt.Sprintf("failing for %s: %s %s %s", now.Sub(s.Failing).Round(time.Second), s.State, s.Reason, s.Unreadable))
+			return strings.TrimSpace(fmt.Sprintf("failing for %s: %s %s %s", now.Sub(s.Failing).Round(time.Second),
+				s.State, s.Reason, s.Unreadable))
 		case heldUp:
 			return fmt.Sprintf("first list not complete after %s", now.Sub(s.Since).Round(time.Second))
 		}
@@ -152,8 +153,8 @@ func (r *report) setState(state State, reason string) {
 }
 
 // progressed shows that nothing before now was missed, with what else changes, which is nil where neither event nor
-// bookmark says so: the server is at the stream's position, since nothing happens in the cluster, or it has ended a watch
-// in good order of a resource that it sends no bookmarks for.
+// bookmark says so: the server is at the stream's position, since nothing happens in the cluster, or it has ended a
+// watch in good order of a resource that it sends no bookmarks for.
 func (r *report) progressed(change func(*Status)) {
 	now := time.Now()
 	if r.last == nil {

@@ -85,8 +85,8 @@ type PendingError struct {
 func (e *PendingError) Error() string { return e.Err.Error() }
 func (e *PendingError) Unwrap() error { return e.Err }
 
-// Stream is one resumable watch. Run is its goroutine and owns all fields but report, which has a lock. While it waits for a
-// watch, Pulse may use them.
+// Stream is one resumable watch. Run is its goroutine and owns all fields but report, which has a lock. While it waits
+// for a watch, Pulse may use them.
 type Stream struct {
 	report
 	spec     Spec
@@ -112,7 +112,8 @@ type Stream struct {
 	unreadable []hole // that the last list has found, with their keys
 	explored   int    // places where detour has looked for an object between some that cannot be read
 
-	unselected bool // the server has sent objects of other shards: it does not know the selector, or not for this resource
+	// the server has sent objects of other shards: it does not know the selector, or not for this resource
+	unselected bool
 
 	order   order   // what the events of the current watch must come after
 	foreign bool    // the server has sent objects of other namespaces
@@ -144,7 +145,8 @@ func (s *Stream) Distinguish(scope string) { s.encoder.render.Distinguish(scope)
 
 // NewStream returns a stream that has not started.
 func NewStream(
-	spec Spec, client *client.Client, store Store, rec Recorder, outages *outage.Tracker, m *metrics.Metrics, log *zap.Logger,
+	spec Spec, client *client.Client, store Store, rec Recorder, outages *outage.Tracker, m *metrics.Metrics,
+	log *zap.Logger,
 ) (*Stream, error) {
 	gvr := spec.Target.Resource
 	if spec.Silence == 0 {
@@ -153,8 +155,9 @@ func NewStream(
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
 		spec:   spec, shard: spec.Target.Shard, client: client, store: store, rec: rec, outages: outages,
-		producer: recorder.NewProducer(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
-		log:      log.With(zap.String("stream", spec.Name)),
+		producer: recorder.NewProducer(spec.Name,
+			m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
+		log: log.With(zap.String("stream", spec.Name)),
 	}
 	var err error
 	if s.selects, err = parseSelects(spec.Target); err != nil {
@@ -189,7 +192,8 @@ func (s *Stream) load(ctx context.Context) error {
 		return err
 	}
 	if s.state.Valid() {
-		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "resuming", "", nil, zap.String("resourceVersion", st.ResourceVersion))
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "resuming", "", nil,
+			zap.String("resourceVersion", st.ResourceVersion))
 	}
 	s.note(func(n *Status) {
 		n.Position, n.Synced = st.ResourceVersion, s.state.Valid() && st.Closing == nil
@@ -389,8 +393,8 @@ func (s *Stream) read(ctx context.Context) error {
 	return s.checkBlind(ctx, s.checkRefused(ctx, current, began, s.watch(ctx)))
 }
 
-// checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are not
-// numbers cannot be compared and pass.
+// checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are
+// not numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	asked, published := time.Now(), s.rec.Published(s.spec.Name)
 	s.restoredAt = ""
@@ -428,7 +432,8 @@ const (
 // another server, say), or one with an event after it that cannot be read. Where it refuses any watch, the position is
 // not at fault, and the history after it may be there.
 func (s *Stream) checkRefused(ctx context.Context, current string, began time.Time, err error) error {
-	suspect := !s.progress && blamesPosition(err) && time.Since(began) <= refusalTime && current != s.state.ResourceVersion
+	suspect := !s.progress && blamesPosition(err) && time.Since(began) <= refusalTime &&
+		current != s.state.ResourceVersion
 	if !suspect || s.refused > 0 && !s.canWatch(ctx, current) {
 		s.refused = 0
 		return err

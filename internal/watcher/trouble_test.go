@@ -161,6 +161,9 @@ var troubleTime = flag.Duration("trouble.for", 90*time.Second, "how long TestTro
 // asked in that time, and looks at the journal when it is over. With -v it
 // prints the table.
 func TestTrouble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	var table strings.Builder
 	out := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "trouble\trequests\tper s\tworst %v\tper s and stream\tworst %[1]v per stream\t\n", troubleWindow)
@@ -274,6 +277,9 @@ func busiest(times []time.Time, window time.Duration) int {
 // the client's limits, and not all at the same moment. Requests are counted, which takes no race detector: with it they
 // are fewer streams, though still more than the limits let through at once.
 func TestTroubleOfManyStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	streams := 300
 	if raced {
 		streams = 120
@@ -315,6 +321,9 @@ func TestTroubleOfManyStreams(t *testing.T) {
 // Twenty streams that are pending, each on a round of its own, have the server
 // asked what it serves no more often than one does.
 func TestTroubleOfManyPending(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	e := entry("configmaps")
 	for i := range troubleStreams {
 		e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%02d", i))

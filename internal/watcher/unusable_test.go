@@ -78,6 +78,9 @@ func (b *spoiledBody) Read(p []byte) (int, error) {
 // An object that no line can hold, or that is no JSON, is named by a line, and what comes after it is written: in a
 // list of either kind, in a watch, while nobody watched, and across a kill.
 func TestUnusable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for server, o := range map[string]fake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		for _, changes := range []bool{false, true} {
 			for value, u := range unusable {

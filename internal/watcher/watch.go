@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// watchTimeout is the least time that a watch is asked to last; the actual one is up to twice that, so that streams do
-	// not end together (as in client-go's Reflector). listTimeout is the same for a watch that begins with a list, which a
-	// slow reader must be able to finish.
+	// watchTimeout is the least time that a watch is asked to last; the actual one is up to twice that, so that streams
+	// do not end together (as in client-go's Reflector). listTimeout is the same for a watch that begins with a list,
+	// which a slow reader must be able to finish.
 	watchTimeout = 5 * time.Minute
 	listTimeout  = 30 * time.Minute
 	watchSilence = 3 * time.Minute              // three times the usual interval of bookmarks, see silence
@@ -39,8 +39,8 @@ func (s *Stream) watch(ctx context.Context) error {
 	return s.follow(ctx, w)
 }
 
-// follow reads a watch from the stream's position on, until it ends or is silent for too long. What has arrived together
-// becomes one batch.
+// follow reads a watch from the stream's position on, until it ends or is silent for too long. What has arrived
+// together becomes one batch.
 func (s *Stream) follow(ctx context.Context, w *client.WatchReader) error {
 	reason := ""
 	if s.reason == reasonSilent || s.reason == reasonTimeout {
@@ -186,8 +186,8 @@ func (s *Stream) takeEvent(
 //
 // Silence proves nothing where no bookmark was sent yet: some resources are served without a watch cache and so without
 // bookmarks, and the server sends none before its version has moved past that of the watch's beginning. Such a watch is
-// left to the end that it was given when it was opened; the one after a streamed list is given up after the same time. If
-// a server stops sending bookmarks, the watch is restarted once and no longer expects any.
+// left to the end that it was given when it was opened; the one after a streamed list is given up after the same time.
+// If a server stops sending bookmarks, the watch is restarted once and no longer expects any.
 func (s *Stream) silence() time.Duration {
 	if s.bookmarks {
 		return s.spec.Silence

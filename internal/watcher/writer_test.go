@@ -161,6 +161,9 @@ func (c *tally) count(known, right bool) bool {
 // Histories of writers of all kinds, made with the API server's own code: who wrote and when is right or left out, whatever
 // the stream stores and holds back, over crashes, lost lines and relists.
 func TestWriters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	all := map[string]*tally{}
 	for seed := range uint64(*writerHistories) {
 		synctest.Test(t, func(t *testing.T) { writerHistory(t, seed, all) })

@@ -1,5 +1,5 @@
-// Command archive writes a journal such as a daemon leaves behind after a day in a large cluster, rotated, compressed and
-// indexed by the product's own code. The same flags give the same lines.
+// Command archive writes a journal such as a daemon leaves behind after a day in a large cluster, rotated, compressed
+// and indexed by the product's own code. The same flags give the same lines.
 //
 //	go run ./test/archive -gb 10 -segments 100 /tmp/archive/journal.jsonl
 package main

@@ -78,7 +78,9 @@ func (c *Cluster) apiServerFlags() []string {
 		flags = append(flags, "--etcd-prefix=/beside-"+strconv.Itoa(c.apiPort))
 	}
 	if c.options.Audit != "" {
-		flags = append(flags, "--audit-policy-file="+c.file("audit-policy.yaml"), "--audit-log-path="+c.AuditLog(), "--audit-log-maxsize=10000") // MiB: never rotated
+		// MiB: never rotated
+		flags = append(flags, "--audit-policy-file="+c.file("audit-policy.yaml"), "--audit-log-path="+c.AuditLog(),
+			"--audit-log-maxsize=10000")
 	}
 	if gates := c.featureGates(); gates != "" {
 		flags = append(flags, "--feature-gates="+gates)

@@ -14,7 +14,8 @@ import (
 const (
 	// AuditRequests has every request's metadata.
 	AuditRequests = auditPolicy + "rules: [{level: Metadata}]\n"
-	// AuditWrites has the writes alone, and the objects in what the server answered. What it answers about Secrets stays out.
+	// AuditWrites has the writes alone, and the objects in what the server answered. What it answers about Secrets
+	// stays out.
 	AuditWrites = auditPolicy + `omitManagedFields: true
 rules:
 - {level: None, verbs: [get, list, watch]}
@@ -96,7 +97,8 @@ func parseAudit(content []byte) ([]Request, error) {
 			resource += "/" + e.ObjectRef.Subresource
 		}
 		r := Request{
-			By: By{Agent: string(product), User: e.User.Username, Verb: e.Verb, Resource: resource, Namespace: e.ObjectRef.Namespace},
+			By: By{Agent: string(product), User: e.User.Username, Verb: e.Verb, Resource: resource,
+				Namespace: e.ObjectRef.Namespace},
 			ID: e.AuditID, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code, RequestURI: e.RequestURI,
 			Received: e.RequestReceivedTimestamp, Answered: e.StageTimestamp, Object: e.ResponseObject,
 		}

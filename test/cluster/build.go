@@ -74,7 +74,8 @@ func build(ctx context.Context, dir string, progress io.Writer) (Binaries, error
 		return Binaries{}, err
 	}
 	fmt.Fprintf(progress, "building kube-apiserver %s (about 4 minutes the first time)\n", version)
-	if err := goBuild(ctx, dir, binaries.APIServer, versionFlags(version), "k8s.io/kubernetes/cmd/kube-apiserver"); err != nil {
+	if err := goBuild(ctx, dir, binaries.APIServer, versionFlags(version),
+		"k8s.io/kubernetes/cmd/kube-apiserver"); err != nil {
 		return Binaries{}, err
 	}
 	fmt.Fprintln(progress, "building etcd")
@@ -109,7 +110,8 @@ func versionFlags(version string) string {
 // goBuild builds beside the target and renames, so that a running server never has its program changed under it.
 func goBuild(ctx context.Context, dir, target, ldflags, pkg string) error {
 	fresh := target + ".new"
-	_, err := goCommand(ctx, dir, "build", "-mod=readonly", "-trimpath", "-ldflags", strings.TrimSpace("-s -w "+ldflags), "-o", fresh, pkg)
+	_, err := goCommand(ctx, dir, "build", "-mod=readonly", "-trimpath", "-ldflags",
+		strings.TrimSpace("-s -w "+ldflags), "-o", fresh, pkg)
 	if err != nil {
 		return err
 	}

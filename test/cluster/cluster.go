@@ -27,9 +27,10 @@ type Options struct {
 	FeatureGates   map[string]bool // of the API server
 	APIServerFlags []string        // after the cluster's own, so that they win
 	Audit          string          // the policy by which AuditLog() is written; "": it is not
-	Accounts       bool            // pods need a ServiceAccount and mount its token; a controller manager makes accounts
-	Fsync          bool            // let etcd wait for the disk: slower, and only a machine's crash needs it
-	TimeLimit      time.Duration   // both servers are killed then; default 30 minutes
+	// pods need a ServiceAccount and mount its token; a controller manager makes accounts
+	Accounts  bool
+	Fsync     bool          // let etcd wait for the disk: slower, and only a machine's crash needs it
+	TimeLimit time.Duration // both servers are killed then; default 30 minutes
 	// Beside is a cluster whose etcd this one uses too, under a prefix of its own: another cluster with the same
 	// administrator, whose versions come from the same sequence. It is closed before that one.
 	Beside *Cluster

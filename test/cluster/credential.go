@@ -47,8 +47,8 @@ func (c *Cluster) writeCredentials() error {
 	return nil
 }
 
-// WriteKubeconfig writes a kubeconfig that stands alone, readable by this user only, with the address, the authority and
-// the token of config.
+// WriteKubeconfig writes a kubeconfig that stands alone, readable by this user only, with the address, the authority
+// and the token of config.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	authority := config.CAData
 	if config.CAFile != "" {
@@ -85,8 +85,9 @@ func (c *Cluster) adminClient() (*http.Client, error) {
 		return nil, errors.New("read server certificate: it is not complete")
 	}
 	c.client = &http.Client{
-		Timeout:   10 * time.Second,
-		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}},
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}},
 	}
 	return c.client, nil
 }

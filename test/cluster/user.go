@@ -54,13 +54,15 @@ func (c *Cluster) Grant(ctx context.Context, name, namespace string, rules []rba
 	c.mu.Unlock()
 	// The server learns of roles by a watch of its own. Once it allows what only this version of the role allows, it
 	// has this version.
-	rules = append([]rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{markerGroup}, Resources: []string{marker}}}, rules...)
+	rules = append([]rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{markerGroup},
+		Resources: []string{marker}}}, rules...)
 	if err := c.applyRole(ctx, name, namespace, rules); err != nil {
 		return fmt.Errorf("grant rights to %s: %w", name, err)
 	}
 	question := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:               "system:serviceaccount:" + userNamespace + ":" + name,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: markerGroup, Resource: marker},
+		User: "system:serviceaccount:" + userNamespace + ":" + name,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: markerGroup,
+			Resource: marker},
 	}}
 	err := c.apiserver.wait(ctx, func(ctx context.Context) error {
 		var answer authorizationv1.SubjectAccessReview

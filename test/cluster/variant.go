@@ -55,7 +55,8 @@ func chooseVariant(root string, getenv func(string) string) (Variant, error) {
 			known = append(known, filepath.Base(filepath.Dir(file)))
 		}
 		if !slices.Contains(known, v.Kubernetes) {
-			return Variant{}, fmt.Errorf("%s: there is no control plane %q but %s", kubernetesVariable, v.Kubernetes, strings.Join(known, ", "))
+			return Variant{}, fmt.Errorf("%s: there is no control plane %q but %s", kubernetesVariable, v.Kubernetes,
+				strings.Join(known, ", "))
 		}
 	}
 	switch value := getenv(watchListVariable); value {

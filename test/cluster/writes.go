@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Writes is who wrote the versions of objects, and when, as an audit log of AuditWrites says. Most answers name the version
-// that was written. Of the others, such as a Status, the time says which it was: versions are numbered in one sequence.
+// Writes is who wrote the versions of objects, and when, as an audit log of AuditWrites says. Most answers name the
+// version that was written. Of the others, such as a Status, the time says which it was: versions are numbered in one
+// sequence.
 type Writes struct {
 	Made    map[Version][]*Request // by the version in the answer: who wrote it, and then who found nothing to change
 	all     map[string][]*Request  // by their object
@@ -101,11 +102,11 @@ func (w *Writes) window(version string) (after, before time.Time) {
 	return after, before
 }
 
-// By returns the requests of which one wrote a version of an object: nearly always one. resource is with its group, as in
-// deployments.apps; isNew says that it is the object's first version.
+// By returns the requests of which one wrote a version of an object: nearly always one. resource is with its group, as
+// in deployments.apps; isNew says that it is the object's first version.
 //
-// An answer with the version does not prove that its request wrote it, unless it created the object: a second deletion is
-// answered with the version of the first, and that may have been an eviction, whose answer has no version.
+// An answer with the version does not prove that its request wrote it, unless it created the object: a second deletion
+// is answered with the version of the first, and that may have been an eviction, whose answer has no version.
 func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (found []*Request) {
 	after, before := w.window(v.Number)
 	could := func(r *Request) bool {
@@ -146,8 +147,8 @@ func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (fo
 
 func byReceived(a, b *Request) int { return a.Received.Compare(b.Received) }
 
-// Manager is who writes, as managedFields names it: the server's rule is the field manager that the request names, else the
-// product in its user agent. The subresource is beside it.
+// Manager is who writes, as managedFields names it: the server's rule is the field manager that the request names, else
+// the product in its user agent. The subresource is beside it.
 func (r *Request) Manager() (manager, subresource string) {
 	_, subresource, _ = strings.Cut(r.Resource, "/")
 	if query, err := r.Query(); err == nil && query.Get("fieldManager") != "" {

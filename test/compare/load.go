@@ -31,7 +31,9 @@ func median(costs []cost) cost {
 		return all[len(all)/2]
 	}
 	return cost{
-		of(func(c cost) float64 { return c.cpu }), of(func(c cost) float64 { return c.rss }), of(func(c cost) float64 { return c.p50 }),
+		of(func(c cost) float64 {
+			return c.cpu
+		}), of(func(c cost) float64 { return c.rss }), of(func(c cost) float64 { return c.p50 }),
 		of(func(c cost) float64 { return c.p99 }), of(func(c cost) float64 { return c.bytes }),
 		of(func(c cost) float64 { return c.rate }),
 	}
@@ -46,7 +48,8 @@ func (b *bench) load(ctx context.Context) error {
 		return err
 	}
 	return b.each(ctx, b.names, b.loadRate, func(ctx context.Context, n int) error {
-		if _, err := b.client.ConfigMaps(loadSpace).Create(ctx, configMap(loadName(n)), metav1.CreateOptions{}); err != nil {
+		if _, err := b.client.ConfigMaps(loadSpace).Create(ctx, configMap(loadName(n)),
+			metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create config map: %w", err)
 		}
 		return nil
@@ -83,7 +86,8 @@ func (b *bench) measure(ctx context.Context, w way) (c cost, err error) {
 	began := time.Now()
 	go func() {
 		written <- b.each(ctx, b.updates, b.loadRate, func(ctx context.Context, n int) error {
-			if _, err := b.client.ConfigMaps(loadSpace).Update(ctx, configMap(loadName(n%b.names)), metav1.UpdateOptions{}); err != nil {
+			if _, err := b.client.ConfigMaps(loadSpace).Update(ctx, configMap(loadName(n%b.names)),
+				metav1.UpdateOptions{}); err != nil {
 				return fmt.Errorf("update config map: %w", err)
 			}
 			return nil

@@ -6,8 +6,8 @@
 //	taken  of two replicas of each that can have some, the one that writes is killed
 //	load   each in its turn reads updates while they are made: CPU time, memory, lag
 //
-// In the first three, all read the same writes at the same time, and one judge (judge.go) holds each one's output against
-// them. It knows nothing of the readers; only the parsing of an output is each format's own.
+// In the first three, all read the same writes at the same time, and one judge (judge.go) holds each one's output
+// against them. It knows nothing of the readers; only the parsing of an output is each format's own.
 //
 // The programs are found beside this one; make compare builds them. kubewatch and kubernetes-event-exporter, which the
 // docs speak of, are not among them: the module proxy serves neither.
@@ -83,7 +83,8 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	if *write {
 		o.page = page
 	}
-	if flags.NArg() > 0 || min(o.rounds, o.missing, o.updates) < 1 || o.names < writers || o.writes < 3 || min(o.rate, o.loadRate) <= 0 {
+	if flags.NArg() > 0 || min(o.rounds, o.missing, o.updates) < 1 || o.names < writers || o.writes < 3 ||
+		min(o.rate, o.loadRate) <= 0 {
 		err := fmt.Errorf("no arguments are taken, counts begin at 1, -names at %d and -writes at 3", writers)
 		fmt.Fprintln(stderr, "compare:", err)
 		return o, err
@@ -138,7 +139,8 @@ func compare(ctx context.Context, o options, stdout, progress io.Writer) (err er
 	if err := b.namespace(ctx, markSpace); err != nil {
 		return err
 	}
-	r := report{options: o, date: time.Now().UTC(), killed: make(map[string][]finding), missed: make(map[string][]finding), taken: make(map[string][]finding), costs: make(map[string][]cost)}
+	r := report{options: o, date: time.Now().UTC(), killed: make(map[string][]finding),
+		missed: make(map[string][]finding), taken: make(map[string][]finding), costs: make(map[string][]cost)}
 	server, err := client.ServerVersion()
 	if err != nil {
 		return fmt.Errorf("ask for version: %w", err)

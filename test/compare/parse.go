@@ -89,7 +89,8 @@ func journalLine(document json.RawMessage) ([]change, bool, error) {
 		return nil, false, nil
 	}
 	var o object
-	o.Metadata.Namespace, o.Metadata.Name, o.Metadata.UID, o.Metadata.ResourceVersion = line.Namespace, line.Name, line.UID, line.ResourceVersion
+	o.Metadata.Namespace, o.Metadata.Name, o.Metadata.UID, o.Metadata.ResourceVersion = line.Namespace, line.Name,
+		line.UID, line.ResourceVersion
 	return o.change(line.Type)
 }
 
@@ -142,7 +143,8 @@ func otlp(document json.RawMessage) ([]change, bool, error) {
 				meta := l.Body.get("object").get("metadata")
 				var o object
 				o.Metadata.Namespace, o.Metadata.Name = meta.get("namespace").StringValue, meta.get("name").StringValue
-				o.Metadata.UID, o.Metadata.ResourceVersion = meta.get("uid").StringValue, meta.get("resourceVersion").StringValue
+				o.Metadata.UID, o.Metadata.ResourceVersion = meta.get("uid").StringValue,
+					meta.get("resourceVersion").StringValue
 				changes, gap, err := o.change(l.Body.get("type").StringValue)
 				if err != nil {
 					return nil, false, err

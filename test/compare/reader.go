@@ -62,9 +62,11 @@ var (
 		name: "the same with include_initial_state", program: "otelcol", args: otel.args,
 		config: fmt.Sprintf(collector, true), decode: otlp,
 	}
-	informer  = way{name: "dynamic informer, by hand", program: "byhand", args: []string{"informer", outFile}, decode: watchEvent}
-	reflector = way{name: "client-go Reflector, by hand", program: "byhand", args: []string{"reflector", outFile}, decode: watchEvent}
-	kubectl   = way{
+	informer = way{name: "dynamic informer, by hand", program: "byhand", args: []string{"informer", outFile},
+		decode: watchEvent}
+	reflector = way{name: "client-go Reflector, by hand", program: "byhand", args: []string{"reflector", outFile},
+		decode: watchEvent}
+	kubectl = way{
 		name: "`kubectl get --watch --output-watch-events -o json`", program: "kubectl",
 		args:   []string{"get", "configmaps", "--all-namespaces", "--watch", "--output-watch-events", "-o", "json"},
 		stdout: true, decode: watchEvent,
@@ -74,12 +76,16 @@ var (
 	// Two of each, of which one writes; %s is the name of the Lease. The durations are those that both have by default.
 	replicated = []way{
 		{
-			name: "kubejournal", program: "kubejournal", args: []string{"run", "--config", "config.yaml", "--changes=false"},
-			config: "resources: [configmaps]\noutput: {path: out}\ncheckpoint: {path: checkpoint.db}\nlisten: \"\"\nleaderElection: {leaseName: %s, leaseNamespace: default}\n",
+			name: "kubejournal", program: "kubejournal",
+			args: []string{"run", "--config", "config.yaml", "--changes=false"},
+			config: "resources: [configmaps]\noutput: {path: out}\ncheckpoint: {path: checkpoint.db}\nlisten: " +
+				"\"\"\nleaderElection: {leaseName: %s, leaseNamespace: default}\n",
 			decode: journalLine,
 		},
-		{name: "OTel k8sobjects with k8s_leader_elector and file_storage", program: "otelcol", args: otel.args, config: elected(false), decode: otlp},
-		{name: "the same with include_initial_state", program: "otelcol", args: otel.args, config: elected(true), decode: otlp},
+		{name: "OTel k8sobjects with k8s_leader_elector and file_storage", program: "otelcol", args: otel.args,
+			config: elected(false), decode: otlp},
+		{name: "the same with include_initial_state", program: "otelcol", args: otel.args, config: elected(true),
+			decode: otlp},
 	}
 
 	keepers  = []way{kubejournal, otel, otelInitial, informer, reflector, kubectl}
@@ -88,9 +94,13 @@ var (
 
 // elected is the collector's config for one of several, with the Lease's name to be filled in.
 func elected(initial bool) string {
-	config := strings.Replace(fmt.Sprintf(collector, initial), "extensions: {", "extensions:\n  k8s_leader_elector: {auth_type: kubeConfig, lease_name: %s, lease_namespace: default}\n  file_storage: {", 1)
-	config = strings.Replace(config, "file_storage: {file_storage: {directory: ., create_directory: true}}", "file_storage: {directory: ., create_directory: true}", 1)
-	config = strings.Replace(config, "    storage: file_storage\n", "    storage: file_storage\n    k8s_leader_elector: k8s_leader_elector\n", 1)
+	config := strings.Replace(fmt.Sprintf(collector, initial), "extensions: {",
+		"extensions:\n  k8s_leader_elector: {auth_type: kubeConfig, lease_name: %s, lease_namespace: default}\n  "+
+			"file_storage: {", 1)
+	config = strings.Replace(config, "file_storage: {file_storage: {directory: ., create_directory: true}}",
+		"file_storage: {directory: ., create_directory: true}", 1)
+	config = strings.Replace(config, "    storage: file_storage\n",
+		"    storage: file_storage\n    k8s_leader_elector: k8s_leader_elector\n", 1)
 	return strings.Replace(config, "extensions: [file_storage]", "extensions: [file_storage, k8s_leader_elector]", 1)
 }
 
@@ -142,7 +152,8 @@ func (r *reader) start(b *bench) error {
 	return nil
 }
 
-// signal ends the run. It must have lived until then: a reader that gives up by itself is not compared as if it had not.
+// signal ends the run. It must have lived until then: a reader that gives up by itself is not compared as if it had
+// not.
 func (r *reader) signal(s syscall.Signal) error {
 	if !r.Alive() {
 		return r.fault("has ended by itself")

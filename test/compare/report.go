@@ -68,42 +68,60 @@ func (r *report) markdown() string {
 		rounds = fmt.Sprintf("%d times; \"a to b\" is the least and the most of them", r.rounds)
 	}
 	fmt.Fprintf(&t, "`make compare ROUNDS=%d`, %s, %s/%s, %d cores. %s. Each scenario was run %s.\n",
-		r.rounds, r.date.Format("2006-01-02"), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(r.versions, ", "), rounds)
+		r.rounds, r.date.Format("2006-01-02"), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+		strings.Join(r.versions, ", "), rounds)
 
 	one := r.killed[keepers[0].name][0]
-	fmt.Fprintf(&t, "\n`kill -9` in the middle of %s acknowledged writes at up to %s per second, %s of them deletions; back after %s:\n\n",
+	fmt.Fprintf(&t, "\n`kill -9` in the middle of %s acknowledged writes at up to %s per second, %s of them "+
+		"deletions; back after %s:\n\n",
 		thousands(one.Writes), thousands(int(r.rate)), thousands(one.Deletions), r.down)
-	rows(&t, keepers, r.killed, "reader | writes lost | repeated | deleted objects never reported", func(all []finding) []any {
-		return []any{
-			spanOf(all, func(f finding) int { return f.Lost }), spanOf(all, func(f finding) int { return f.Repeated }),
-			spanOf(all, func(f finding) int { return f.DeletionsLost }),
-		}
-	})
-
-	one = r.missed[keepers[0].name][0]
-	fmt.Fprintf(&t, "\nDown while %s writes happened, etcd compacted and the API server restarted, back again. The net result is %s differences, %s of them deletions:\n\n",
-		thousands(r.missing), thousands(one.Net), thousands(one.NetDeletions))
-	rows(&t, keepers, r.missed, "reader | differences reported | deletions reported | repeated | objects wrong for ever after | deleted objects that stay present | says that there was a gap",
+	rows(&t, keepers, r.killed, "reader | writes lost | repeated | deleted objects never reported",
 		func(all []finding) []any {
 			return []any{
-				spanOf(all, func(f finding) int { return f.NetTold }), spanOf(all, func(f finding) int { return f.NetDeletionsTold }),
-				spanOf(all, func(f finding) int { return f.Repeated }), spanOf(all, func(f finding) int { return f.Wrong }),
+				spanOf(all, func(f finding) int {
+					return f.Lost
+				}), spanOf(all, func(f finding) int { return f.Repeated }),
+				spanOf(all, func(f finding) int { return f.DeletionsLost }),
+			}
+		})
+
+	one = r.missed[keepers[0].name][0]
+	fmt.Fprintf(&t, "\nDown while %s writes happened, etcd compacted and the API server restarted, back again. The "+
+		"net result is %s differences, %s of them deletions:\n\n",
+		thousands(r.missing), thousands(one.Net), thousands(one.NetDeletions))
+	rows(&t, keepers, r.missed, "reader | differences reported | deletions reported | repeated | objects wrong for "+
+		"ever after | deleted objects that stay present | says that there was a gap",
+		func(all []finding) []any {
+			return []any{
+				spanOf(all, func(f finding) int {
+					return f.NetTold
+				}), spanOf(all, func(f finding) int { return f.NetDeletionsTold }),
+				spanOf(all, func(f finding) int {
+					return f.Repeated
+				}), spanOf(all, func(f finding) int { return f.Wrong }),
 				spanOf(all, func(f finding) int { return f.Stale }), gapSaid(all),
 			}
 		})
 	r.footnotes(&t)
 
 	one = r.taken[replicated[0].name][0]
-	fmt.Fprintf(&t, "\nTwo replicas, each with files of its own and the default durations, of which the one that writes is killed (`kill -9`) in the middle of "+
-		"%s acknowledged writes, %s of them deletions. Both outputs together:\n\n", thousands(one.Writes), thousands(one.Deletions))
-	rows(&t, replicated, r.taken, "reader | writes lost | repeated | deleted objects never reported | first line of the next one after | says that there was a gap", func(all []finding) []any {
+	fmt.Fprintf(&t, "\nTwo replicas, each with files of its own and the default durations, of which the one that "+
+		"writes is killed (`kill -9`) in the middle of %s acknowledged writes, %s of them deletions. Both outputs "+
+		"together:\n\n", thousands(one.Writes), thousands(one.Deletions))
+	rows(&t, replicated, r.taken, "reader | writes lost | repeated | deleted objects never reported | first line of "+
+		"the next one after | says that there was a gap", func(all []finding) []any {
 		return []any{
 			spanOf(all, func(f finding) int { return f.Lost }), spanOf(all, func(f finding) int { return f.Repeated }),
-			spanOf(all, func(f finding) int { return f.DeletionsLost }), fmt.Sprint(spanOf(all, func(f finding) int { return int(f.silent.Round(time.Second).Seconds()) }), " s"),
+			spanOf(all, func(f finding) int {
+				return f.DeletionsLost
+			}), fmt.Sprint(spanOf(all, func(f finding) int {
+				return int(f.silent.Round(time.Second).Seconds())
+			}), " s"),
 			gapSaid(all),
 		}
 	})
-	fmt.Fprint(&t, "\nWhat kubejournal repeats has the same `id`, and is left out where its commands read both journals.\n")
+	fmt.Fprint(&t,
+		"\nWhat kubejournal repeats has the same `id`, and is left out where its commands read both journals.\n")
 
 	slowest, fastest := r.loadRate, 0.0
 	for _, costs := range r.costs {
@@ -111,15 +129,19 @@ func (r *report) markdown() string {
 			slowest, fastest = min(slowest, c.rate), max(fastest, c.rate)
 		}
 	}
-	fmt.Fprintf(&t, "\n%s updates of %s config maps at %d to %d per second, %.1f KB each as the server sends them; each reader alone, medians of %d:\n\n",
-		thousands(r.updates), thousands(r.names), int(slowest), int(fastest), median(r.costs[raw.name]).bytes/1000, r.rounds)
-	fmt.Fprint(&t, "| reader | CPU s per 10,000 events | peak RSS MB | lag p50 / p99 ms | KB written per event |\n| --- | --- | --- | --- | --- |\n")
+	fmt.Fprintf(&t, "\n%s updates of %s config maps at %d to %d per second, %.1f KB each as the server sends them; "+
+		"each reader alone, medians of %d:\n\n",
+		thousands(r.updates), thousands(r.names), int(slowest), int(fastest),
+		median(r.costs[raw.name]).bytes/1000, r.rounds)
+	fmt.Fprint(&t, "| reader | CPU s per 10,000 events | peak RSS MB | lag p50 / p99 ms | KB written per event |\n| "+
+		"--- | --- | --- | --- | --- |\n")
 	for _, w := range measured {
 		c := median(r.costs[w.name])
 		fmt.Fprintf(&t, "| %s | %.2f | %.0f | %.0f / %.0f | %.1f |\n", w.name, c.cpu, c.rss, c.p50, c.p99, c.bytes/1000)
 	}
-	fmt.Fprint(&t, "\nThe lag is from the sending of a write until the output has it, so the server's work is in it as well, and the raw copy's is the least there can be."+
-		" kubejournal leaves `metadata.managedFields` out, as its default is, and adds fields of its own; the others write objects as they come.\n")
+	fmt.Fprint(&t, "\nThe lag is from the sending of a write until the output has it, so the server's work is in it "+
+		"as well, and the raw copy's is the least there can be. kubejournal leaves `metadata.managedFields` out, as "+
+		"its default is, and adds fields of its own; the others write objects as they come.\n")
 	return t.String()
 }
 
@@ -186,7 +208,8 @@ func put(path, tables string) error {
 	before, rest, found := bytes.Cut(text, []byte(begin))
 	_, after, ended := bytes.Cut(rest, []byte(end))
 	if !found || !ended {
-		return errors.Join(fmt.Errorf("write tables: %s has no line %q with a line %q after it", path, strings.TrimSpace(begin), end))
+		return errors.Join(fmt.Errorf("write tables: %s has no line %q with a line %q after it", path,
+			strings.TrimSpace(begin), end))
 	}
 	if tables == "" {
 		return nil

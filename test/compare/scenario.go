@@ -86,7 +86,8 @@ func (b *bench) missed(ctx context.Context, namespace string) (map[string]findin
 
 // scenario lets all readers read the same writes at the same time, and judges each. act ends with all readers running;
 // it returns how many writes were made before a gap.
-func (b *bench) scenario(ctx context.Context, namespace string, act func(group, *workload) (int, error)) (map[string]finding, error) {
+func (b *bench) scenario(ctx context.Context, namespace string,
+	act func(group, *workload) (int, error)) (map[string]finding, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends writers that a fault leaves behind
 	defer cancel()
 	if err := b.namespace(ctx, namespace); err != nil {
@@ -121,7 +122,8 @@ func (b *bench) scenario(ctx context.Context, namespace string, act func(group, 
 			return nil, err
 		}
 		told = told.in(namespace)
-		f := finding{verdict: judge(w.ledger.writes[:before], w.ledger.writes[before:], told.changes), broken: told.broken, gap: told.gap, logged: logged}
+		f := finding{verdict: judge(w.ledger.writes[:before], w.ledger.writes[before:], told.changes),
+			broken: told.broken, gap: told.gap, logged: logged}
 		found[r.name] = f
 		b.say("  %s: %+v", r.name, f)
 	}
@@ -191,9 +193,11 @@ func (b *bench) takenOver(ctx context.Context, namespace string) (map[string]fin
 				return nil, err
 			}
 			told = told.in(namespace)
-			all.changes, all.broken, all.gap = append(all.changes, told.changes...), all.broken+told.broken, all.gap || told.gap
+			all.changes, all.broken, all.gap = append(all.changes, told.changes...), all.broken+told.broken,
+				all.gap || told.gap
 		}
-		f := finding{verdict: judge(w.ledger.writes, nil, all.changes), broken: all.broken, gap: all.gap, silent: silent[i]}
+		f := finding{verdict: judge(w.ledger.writes, nil, all.changes), broken: all.broken, gap: all.gap,
+			silent: silent[i]}
 		found[way.name] = f
 		b.say("  %s: %+v", way.name, f)
 	}

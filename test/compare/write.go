@@ -35,13 +35,15 @@ var filler = strings.Repeat("0123456789abcdef ", padding/17)
 func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "compare"}},
-		Data:       map[string]string{"filler": filler, "sent": sentPrefix + strconv.FormatInt(time.Now().UnixNano(), 10)},
+		Data: map[string]string{"filler": filler,
+			"sent": sentPrefix + strconv.FormatInt(time.Now().UnixNano(), 10)},
 	}
 }
 
 // namespace makes one.
 func (b *bench) namespace(ctx context.Context, name string) error {
-	_, err := b.client.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := b.client.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("make namespace: %w", err)
 	}
@@ -50,7 +52,8 @@ func (b *bench) namespace(ctx context.Context, name string) error {
 
 // clear deletes what a scenario has left, so that the next begins with nothing.
 func (b *bench) clear(ctx context.Context, namespace string) error {
-	if err := b.client.ConfigMaps(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := b.client.ConfigMaps(namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("delete config maps: %w", err)
 	}
 	return nil
@@ -83,7 +86,8 @@ func numbers(text []byte, prefix string, digits int) []int64 {
 		if !found {
 			return all
 		}
-		if n, err := strconv.ParseInt(string(rest[:min(digits, len(rest))]), 10, 64); err == nil && len(rest) >= digits {
+		if n, err := strconv.ParseInt(string(rest[:min(digits, len(rest))]), 10, 64); err == nil &&
+			len(rest) >= digits {
 			all = append(all, n)
 		}
 		text = rest

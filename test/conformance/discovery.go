@@ -45,10 +45,12 @@ var discoveryTests = []test{
 			t.Errorf("got kind %v of %v", core["kind"], core["groupVersion"])
 		}
 		pods := find(core["resources"], "name", "pods")
-		if pods["singularName"] != "pod" || pods["kind"] != "Pod" || pods["namespaced"] != true || !slices.Contains(pods["shortNames"].([]any), any("po")) {
+		if pods["singularName"] != "pod" || pods["kind"] != "Pod" || pods["namespaced"] != true ||
+			!slices.Contains(pods["shortNames"].([]any), any("po")) {
 			t.Errorf("pods: %v", pods)
 		}
-		for _, verb := range []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"} {
+		for _, verb := range []string{"create", "delete", "deletecollection", "get", "list", "patch",
+			"update", "watch"} {
 			if !slices.Contains(pods["verbs"].([]any), any(verb)) {
 				t.Errorf("pods: no %s in %v", verb, pods["verbs"])
 			}
@@ -56,10 +58,12 @@ var discoveryTests = []test{
 		if ns := find(core["resources"], "name", "namespaces"); ns["namespaced"] != false {
 			t.Errorf("namespaces: %v", ns)
 		}
-		if status := find(core["resources"], "name", "pods/status"); status == nil || slices.Contains(status["verbs"].([]any), any("list")) {
+		if status := find(core["resources"], "name", "pods/status"); status == nil ||
+			slices.Contains(status["verbs"].([]any), any("list")) {
 			t.Errorf("pods/status: %v", status)
 		}
-		if deploy := find(c.get(t, "/apis/apps/v1").object(t)["resources"], "name", "deployments"); deploy["kind"] != "Deployment" {
+		if deploy := find(c.get(t, "/apis/apps/v1").object(t)["resources"], "name",
+			"deployments"); deploy["kind"] != "Deployment" {
 			t.Errorf("deployments: %v", deploy)
 		}
 	}},
@@ -97,7 +101,8 @@ var discoveryTests = []test{
 					}
 				}
 			}
-			if found["scope"] != "Namespaced" || found["singularResource"] != strings.TrimSuffix(want, "s") || find(found["subresources"], "subresource", "status") == nil {
+			if found["scope"] != "Namespaced" || found["singularResource"] != strings.TrimSuffix(want, "s") ||
+				find(found["subresources"], "subresource", "status") == nil {
 				t.Errorf("%s: %v", want, found)
 			}
 		}
@@ -105,7 +110,8 @@ var discoveryTests = []test{
 	{"what is not served", func(t *testing.T, c *client, _ Target) {
 		// In plain text where the whole group is unknown, and for all that is no
 		// resource of a known one.
-		for _, path := range []string{"/apis/no.such.group", "/apis/no.such.group/v1", "/apis/no.such.group/v1/things", "/apis/no.such.group/v1/things?watch=true"} {
+		for _, path := range []string{"/apis/no.such.group", "/apis/no.such.group/v1", "/apis/no.such.group/v1/things",
+			"/apis/no.such.group/v1/things?watch=true"} {
 			a := c.get(t, path).want(t, http.StatusNotFound)
 			if got := string(a.body); got != "404 page not found\n" {
 				t.Errorf("%s: %q", path, got)
@@ -126,7 +132,8 @@ var discoveryTests = []test{
 	}},
 	{"wrong token", func(t *testing.T, c *client, _ Target) {
 		for _, path := range []string{"/api/v1/pods", "/api/v1/pods?watch=true", "/apis", "/version"} {
-			st := c.doAs(t, c.stranger, http.MethodGet, path, nil).wantStatus(t, http.StatusUnauthorized, "Unauthorized")
+			st := c.doAs(t, c.stranger, http.MethodGet, path, nil).wantStatus(t, http.StatusUnauthorized,
+				"Unauthorized")
 			if st["message"] != "Unauthorized" {
 				t.Errorf("%s: %v", path, st)
 			}
@@ -134,13 +141,19 @@ var discoveryTests = []test{
 	}},
 	{"no identity", func(t *testing.T, c *client, _ Target) {
 		for path, want := range map[string]string{
-			"/api/v1/pods":                           `pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope`,
-			"/api/v1/pods?watch=true":                `pods is forbidden: User "system:anonymous" cannot watch resource "pods" in API group "" at the cluster scope`,
-			"/apis/apps/v1/namespaces/a/deployments": `deployments.apps is forbidden: User "system:anonymous" cannot list resource "deployments" in API group "apps" in the namespace "a"`,
-			"/api/v1/namespaces/a/secrets/b":         `secrets "b" is forbidden: User "system:anonymous" cannot get resource "secrets" in API group "" in the namespace "a"`,
-			"/api/v1/nothings":                       `nothings is forbidden: User "system:anonymous" cannot list resource "nothings" in API group "" at the cluster scope`,
-			"/api/v1/namespaces/a":                   `namespaces "a" is forbidden: User "system:anonymous" cannot get resource "namespaces" in API group "" in the namespace "a"`,
-			"/apis":                                  `forbidden: User "system:anonymous" cannot get path "/apis"`,
+			"/api/v1/pods": `pods is forbidden: User "system:anonymous" cannot list ` +
+				`resource "pods" in API group "" at the cluster scope`,
+			"/api/v1/pods?watch=true": `pods is forbidden: User "system:anonymous" cannot watch ` +
+				`resource "pods" in API group "" at the cluster scope`,
+			"/apis/apps/v1/namespaces/a/deployments": `deployments.apps is forbidden: User "system:anonymous" cannot ` +
+				`list resource "deployments" in API group "apps" in the namespace "a"`,
+			"/api/v1/namespaces/a/secrets/b": `secrets "b" is forbidden: User "system:anonymous" cannot get resource ` +
+				`"secrets" in API group "" in the namespace "a"`,
+			"/api/v1/nothings": `nothings is forbidden: User "system:anonymous" cannot list resource "nothings" ` +
+				`in API group "" at the cluster scope`,
+			"/api/v1/namespaces/a": `namespaces "a" is forbidden: User "system:anonymous" cannot get resource ` +
+				`"namespaces" in API group "" in the namespace "a"`,
+			"/apis": `forbidden: User "system:anonymous" cannot get path "/apis"`,
 		} {
 			st := c.doAs(t, c.anonymous, http.MethodGet, path, nil).wantStatus(t, http.StatusForbidden, "Forbidden")
 			if st["message"] != want {
@@ -153,7 +166,8 @@ var discoveryTests = []test{
 			"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
 			"spec": map[string]any{"resourceAttributes": map[string]any{"verb": "watch", "resource": "pods"}},
 		}
-		got := c.do(t, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).want(t, http.StatusCreated).object(t)
+		got := c.do(t, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).want(t,
+			http.StatusCreated).object(t)
 		if at(got, "status", "allowed") != true {
 			t.Errorf("got %v", got["status"])
 		}

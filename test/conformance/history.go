@@ -44,26 +44,31 @@ var customTests = []test{
 		eventually(t, "custom resource is served", func() bool { return c.get(t, path).status == http.StatusOK })
 		eventually(t, "custom resource is discovered", func() bool {
 			a := c.get(t, "/apis/"+CustomGroup+"/"+CustomVersion)
-			return a.status == http.StatusOK && find(a.object(t)["resources"], "name", CustomPlural)["kind"] == CustomKind
+			return a.status == http.StatusOK &&
+				find(a.object(t)["resources"], "name", CustomPlural)["kind"] == CustomKind
 		})
 		empty := c.get(t, path).want(t, http.StatusOK)
-		if want := `{"apiVersion":"` + CustomGroup + `/v1","items":[],"kind":"WidgetList","metadata":{"continue":"","resourceVersion":"`; !strings.HasPrefix(string(empty.body), want) {
+		if want := `{"apiVersion":"` + CustomGroup + `/v1","items":[],"kind":"WidgetList","metadata":{"continue":"",` +
+			`"resourceVersion":"`; !strings.HasPrefix(string(empty.body), want) {
 			t.Errorf("empty list %s", empty.body)
 		}
 		widget := func(name string) map[string]any {
-			return map[string]any{"apiVersion": CustomGroup + "/v1", "kind": CustomKind, "metadata": map[string]any{"name": name}, "spec": map[string]any{"size": 1}}
+			return map[string]any{"apiVersion": CustomGroup + "/v1", "kind": CustomKind,
+				"metadata": map[string]any{"name": name}, "spec": map[string]any{"size": 1}}
 		}
 		w := c.watch(t, fmt.Sprintf("%s?watch=true&resourceVersion=%d", path, version(empty.object(t))))
 		a := c.do(t, http.MethodPost, path, widget("a")).want(t, http.StatusCreated).object(t)
 		c.do(t, http.MethodPost, path, widget("b")).want(t, http.StatusCreated)
 		e := w.want("ADDED", "a")
-		if e.Object["kind"] != CustomKind || at(e.Object, "metadata", "generation") != float64(1) || at(e.Object, "spec", "size") != float64(1) {
+		if e.Object["kind"] != CustomKind || at(e.Object, "metadata", "generation") != float64(1) ||
+			at(e.Object, "spec", "size") != float64(1) {
 			t.Errorf("got %s", e.raw)
 		}
 		w.want("ADDED", "b")
 
 		list := c.get(t, path).want(t, http.StatusOK)
-		if want := `{"apiVersion":"` + CustomGroup + `/v1","items":[{"apiVersion":"` + CustomGroup + `/v1","kind":"Widget","metadata":{"`; !strings.HasPrefix(string(list.body), want) {
+		if want := `{"apiVersion":"` + CustomGroup + `/v1","items":[{"apiVersion":"` + CustomGroup +
+			`/v1","kind":"Widget","metadata":{"`; !strings.HasPrefix(string(list.body), want) {
 			t.Errorf("list begins %.300s", list.body)
 		}
 		page := c.get(t, path+"?limit=1").want(t, http.StatusOK).object(t)
@@ -78,12 +83,15 @@ var customTests = []test{
 			streamed.want("ADDED", "b")
 			end := streamed.next()
 			blueprint := c.blueprint(`{"apiVersion":"` + CustomGroup + `/v1","items":[],"kind":"WidgetList"}` + "\n")
-			want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"apiVersion":"%s/v1","kind":"Widget","metadata":{"annotations":{"k8s.io/initial-events-end":"true"%s},"resourceVersion":"%d"}}}`+"\n", CustomGroup, blueprint, end.version())
+			want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"apiVersion":"%s/v1","kind":"Widget","metadata":{`+
+				`"annotations":{"k8s.io/initial-events-end":"true"%s},"resourceVersion":"%d"}}}`+"\n", CustomGroup,
+				blueprint, end.version())
 			if end.raw != want {
 				t.Errorf("got  %swant %s", end.raw, want)
 			}
 		}
-		for _, missing := range []string{s.path(CustomGroup + "/v1/nothings"), s.path(CustomGroup + "/v0/" + CustomPlural)} {
+		for _, missing := range []string{s.path(CustomGroup + "/v1/nothings"),
+			s.path(CustomGroup + "/v0/" + CustomPlural)} {
 			if a := c.get(t, missing).want(t, http.StatusNotFound); string(a.body) != "404 page not found\n" {
 				t.Errorf("%s: %s", missing, a.body)
 			}
@@ -129,7 +137,8 @@ var historyTests = []test{
 		s.create(configMap("a", "1"))
 		last := s.update(configMap("a", "2"))
 		restart(t, c, target)
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), before))
+		w := c.watch(t,
+			fmt.Sprintf("%s?watch=true&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), before))
 		e := w.next()
 		if e.Type != "ERROR" {
 			t.Fatalf("got %s", e.raw)
@@ -142,7 +151,8 @@ var historyTests = []test{
 			t.Errorf("and then %v", more)
 		}
 		// etcd still has the history.
-		list := c.get(t, fmt.Sprintf("%s?resourceVersionMatch=Exact&resourceVersion=%d", s.path("configmaps"), before)).want(t, http.StatusOK).object(t)
+		list := c.get(t, fmt.Sprintf("%s?resourceVersionMatch=Exact&resourceVersion=%d", s.path("configmaps"),
+			before)).want(t, http.StatusOK).object(t)
 		if got := names(list); len(got) != 0 {
 			t.Errorf("at %d there was %v", before, got)
 		}
@@ -198,9 +208,11 @@ var historyTests = []test{
 		s.create(configMap("d", "1"))
 		compact(t, target)
 		restart(t, c, target)
-		st := c.get(t, s.path("configmaps")+"?limit=1&continue="+str(first, "metadata", "continue")).wantStatus(t, http.StatusGone, "Expired")
+		st := c.get(t, s.path("configmaps")+"?limit=1&continue="+str(first, "metadata", "continue")).wantStatus(t,
+			http.StatusGone, "Expired")
 		token := str(st, "metadata", "continue")
-		if token == "" || !strings.HasPrefix(str(st, "message"), "The provided continue parameter is too old to display a consistent list result.") {
+		if token == "" || !strings.HasPrefix(str(st, "message"),
+			"The provided continue parameter is too old to display a consistent list result.") {
 			t.Fatalf("got %v", st)
 		}
 		// The rest is of now: what came before the page's key stays unseen.
@@ -208,11 +220,13 @@ var historyTests = []test{
 		if got := names(rest); !slices.Equal(got, []string{"c"}) || version(rest) <= version(first) {
 			t.Fatalf("got %v at %d, first page was at %d", got, version(rest), version(first))
 		}
-		last := c.get(t, s.path("configmaps")+"?limit=1&continue="+str(rest, "metadata", "continue")).want(t, http.StatusOK).object(t)
+		last := c.get(t, s.path("configmaps")+"?limit=1&continue="+str(rest, "metadata", "continue")).want(t,
+			http.StatusOK).object(t)
 		if got := names(last); !slices.Equal(got, []string{"d"}) || version(last) != version(rest) {
 			t.Errorf("got %v at %d", got, version(last))
 		}
-		old := c.get(t, fmt.Sprintf("%s?resourceVersionMatch=Exact&resourceVersion=%d", s.path("configmaps"), version(first))).wantStatus(t, http.StatusGone, "Expired")
+		old := c.get(t, fmt.Sprintf("%s?resourceVersionMatch=Exact&resourceVersion=%d", s.path("configmaps"),
+			version(first))).wantStatus(t, http.StatusGone, "Expired")
 		if old["message"] != "The resourceVersion for the provided list is too old." {
 			t.Errorf("message %v", old["message"])
 		}

@@ -25,11 +25,14 @@ var initialEventsTests = []test{
 				t.Errorf("b as of %d", b.version())
 			}
 			end := w.next()
-			if end.Type != "BOOKMARK" || str(end.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" || end.version() < version(last) {
+			if end.Type != "BOOKMARK" || str(end.Object, "metadata", "annotations",
+				"k8s.io/initial-events-end") != "true" || end.version() < version(last) {
 				t.Fatalf("want the end of the initial events, got %s", end.raw)
 			}
 			blueprint := c.blueprint(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":null}` + "\n")
-			want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s,"annotations":{"k8s.io/initial-events-end":"true"%s}}}}`+"\n", end.version(), c.noCreation(), blueprint)
+			want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{`+
+				`"resourceVersion":"%d"%s,"annotations":{"k8s.io/initial-events-end":"true"%s}}}}`+"\n", end.version(),
+				c.noCreation(), blueprint)
 			if end.raw != want {
 				t.Errorf("got  %swant %s", end.raw, want)
 			}
@@ -78,7 +81,8 @@ var initialEventsTests = []test{
 	{"without bookmarks there is no end mark", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		s.create(configMap("a", "1"))
-		w := c.watch(t, s.path("configmaps")+"?timeoutSeconds=1&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
+		w := c.watch(t, s.path("configmaps")+
+			"?timeoutSeconds=1&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
 		if got := kinds(w.rest()); !slices.Equal(got, []string{"ADDED"}) {
 			t.Errorf("got %v", got)
 		}
@@ -86,7 +90,8 @@ var initialEventsTests = []test{
 	{"declined", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		s.create(configMap("a", "1"))
-		w := c.watch(t, s.path("configmaps")+"?timeoutSeconds=4&watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
+		w := c.watch(t, s.path("configmaps")+
+			"?timeoutSeconds=4&watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
 		s.create(configMap("b", "1"))
 		w.want("ADDED", "b")
 	}},
@@ -95,7 +100,8 @@ var initialEventsTests = []test{
 		c.do(t, http.MethodPost, s.path("events"), coreEvent(s, "a")).want(t, http.StatusCreated)
 		w := c.watch(t, s.path("events")+"?"+initialEvents)
 		w.want("ADDED", "a")
-		if e := w.next(); e.Type != "BOOKMARK" || str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
+		if e := w.next(); e.Type != "BOOKMARK" ||
+			str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
 			t.Errorf("got %s", e.raw)
 		}
 	}},
@@ -135,9 +141,11 @@ var initialEventsTests = []test{
 var noInitialEventsTests = []test{
 	{"refused", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		for _, path := range []string{s.path("configmaps"), s.path("events"), s.path("apps/v1/deployments"), "/api/v1/configmaps"} {
+		for _, path := range []string{s.path("configmaps"), s.path("events"), s.path("apps/v1/deployments"),
+			"/api/v1/configmaps"} {
 			for _, query := range []string{
-				initialEvents, initialEvents + "&resourceVersion=0", initialEvents + "&resourceVersion=" + fmt.Sprint(s.now()+far),
+				initialEvents, initialEvents + "&resourceVersion=0",
+				initialEvents + "&resourceVersion=" + fmt.Sprint(s.now()+far),
 				initialEvents + "&labelSelector=app%3Dx",
 				"watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
 				"watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", // declining it is no better
@@ -159,7 +167,8 @@ var noInitialEventsTests = []test{
 		}()
 		w := c.watch(t, s.path("configmaps")+"?"+initialEvents)
 		w.want("ADDED", "a")
-		if e := w.next(); e.Type != "BOOKMARK" || str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
+		if e := w.next(); e.Type != "BOOKMARK" ||
+			str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
 			t.Errorf("got %s", e.raw)
 		}
 	}},
@@ -168,7 +177,8 @@ var noInitialEventsTests = []test{
 func refusesInitialEvents(t *testing.T, c *client, path string) {
 	t.Helper()
 	st := c.get(t, path).wantStatus(t, http.StatusUnprocessableEntity, "Invalid")
-	if cause := find(at(st, "details", "causes"), "field", "sendInitialEvents"); cause["reason"] != "FieldValueForbidden" {
+	if cause := find(at(st, "details", "causes"), "field",
+		"sendInitialEvents"); cause["reason"] != "FieldValueForbidden" {
 		t.Errorf("%s: got %v", path, st)
 	}
 }
@@ -186,7 +196,8 @@ func (c *client) noCreation() string {
 // mark: an empty list of the kind, which tells a client nothing new.
 func (c *client) blueprint(list string) string {
 	if c.minor < 34 {
-		return `,"kubernetes.io/initial-events-list-blueprint":` + strconv.Quote(base64.StdEncoding.EncodeToString([]byte(list)))
+		return `,"kubernetes.io/initial-events-list-blueprint":` +
+			strconv.Quote(base64.StdEncoding.EncodeToString([]byte(list)))
 	}
 	return ""
 }

@@ -10,7 +10,8 @@ var objectTests = []test{
 	{"create", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		a := c.do(t, http.MethodPost, s.path("configmaps"), configMap("a", "1")).want(t, http.StatusCreated)
-		if want := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"` + s.name + `","uid":"`; !strings.HasPrefix(string(a.body), want) {
+		if want := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"` + s.name +
+			`","uid":"`; !strings.HasPrefix(string(a.body), want) {
 			t.Errorf("body begins %.200s", a.body)
 		}
 		if n := strings.Count(string(a.body), "\n"); n != 1 || !strings.HasSuffix(string(a.body), "}\n") {
@@ -21,15 +22,18 @@ var objectTests = []test{
 			t.Errorf("metadata %v", o["metadata"])
 		}
 		entry, _ := at(o, "metadata", "managedFields").([]any)
-		if len(entry) != 1 || str(entry[0].(map[string]any), "manager") != "conformance" || str(entry[0].(map[string]any), "operation") != "Update" ||
-			at(entry[0].(map[string]any), "fieldsV1", "f:data", "f:key") == nil || str(entry[0].(map[string]any), "time") == "" {
+		if len(entry) != 1 || str(entry[0].(map[string]any), "manager") != "conformance" ||
+			str(entry[0].(map[string]any), "operation") != "Update" ||
+			at(entry[0].(map[string]any), "fieldsV1", "f:data", "f:key") == nil ||
+			str(entry[0].(map[string]any), "time") == "" {
 			t.Errorf("managedFields %v", entry)
 		}
 	}},
 	{"create what is there", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		s.create(configMap("a", "1"))
-		st := c.do(t, http.MethodPost, s.path("configmaps"), configMap("a", "2")).wantStatus(t, http.StatusConflict, "AlreadyExists")
+		st := c.do(t, http.MethodPost, s.path("configmaps"), configMap("a", "2")).wantStatus(t, http.StatusConflict,
+			"AlreadyExists")
 		if st["message"] != `configmaps "a" already exists` {
 			t.Errorf("got %v", st["message"])
 		}
@@ -37,7 +41,8 @@ var objectTests = []test{
 	{"get what is not there", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		st := c.get(t, s.path("configmaps/a")).wantStatus(t, http.StatusNotFound, "NotFound")
-		if st["message"] != `configmaps "a" not found` || str(st, "details", "kind") != "configmaps" || str(st, "details", "name") != "a" {
+		if st["message"] != `configmaps "a" not found` || str(st, "details", "kind") != "configmaps" ||
+			str(st, "details", "name") != "a" {
 			t.Errorf("got %v", st)
 		}
 	}},
@@ -49,11 +54,14 @@ var objectTests = []test{
 			t.Errorf("generation %v", at(o, "metadata", "generation"))
 		}
 		merge := []string{"Content-Type", "application/merge-patch+json"}
-		o = c.do(t, http.MethodPatch, path+"/a", map[string]any{"spec": map[string]any{"replicas": 3}}, merge...).want(t, http.StatusOK).object(t)
+		o = c.do(t, http.MethodPatch, path+"/a", map[string]any{"spec": map[string]any{"replicas": 3}},
+			merge...).want(t, http.StatusOK).object(t)
 		if at(o, "metadata", "generation") != float64(2) {
 			t.Errorf("generation after a change of spec %v", at(o, "metadata", "generation"))
 		}
-		o = c.do(t, http.MethodPatch, path+"/a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}, merge...).want(t, http.StatusOK).object(t)
+		o = c.do(t, http.MethodPatch, path+"/a",
+			map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}},
+			merge...).want(t, http.StatusOK).object(t)
 		if at(o, "metadata", "generation") != float64(2) {
 			t.Errorf("generation after a change of labels %v", at(o, "metadata", "generation"))
 		}
@@ -68,7 +76,8 @@ var objectTests = []test{
 		stale := configMap("a", "3")
 		stale["metadata"].(map[string]any)["resourceVersion"] = str(first, "metadata", "resourceVersion")
 		c.do(t, http.MethodPut, s.path("configmaps/a"), stale).wantStatus(t, http.StatusConflict, "Conflict")
-		c.do(t, http.MethodPut, s.path("configmaps/b"), configMap("a", "3")).wantStatus(t, http.StatusBadRequest, "BadRequest")
+		c.do(t, http.MethodPut, s.path("configmaps/b"), configMap("a", "3")).wantStatus(t, http.StatusBadRequest,
+			"BadRequest")
 	}},
 	{"update that changes nothing", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
@@ -92,7 +101,8 @@ var objectTests = []test{
 		s := newSpace(t, c)
 		o := s.create(configMap("a", "1"))
 		st := c.do(t, http.MethodDelete, s.path("configmaps/a"), nil).want(t, http.StatusOK).object(t)
-		if st["kind"] != "Status" || st["status"] != "Success" || str(st, "details", "kind") != "configmaps" || str(st, "details", "uid") != str(o, "metadata", "uid") {
+		if st["kind"] != "Status" || st["status"] != "Success" || str(st, "details", "kind") != "configmaps" ||
+			str(st, "details", "uid") != str(o, "metadata", "uid") {
 			t.Errorf("got %v", st)
 		}
 		c.do(t, http.MethodDelete, s.path("configmaps/a"), nil).wantStatus(t, http.StatusNotFound, "NotFound")
@@ -105,16 +115,19 @@ var objectTests = []test{
 		s := newSpace(t, c)
 		o := s.create(configMap("a", "1"))
 		options := func(uid string) map[string]any {
-			return map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]any{"uid": uid}}
+			return map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
+				"preconditions": map[string]any{"uid": uid}}
 		}
-		c.do(t, http.MethodDelete, s.path("configmaps/a"), options("00000000-0000-0000-0000-000000000000")).wantStatus(t, http.StatusConflict, "Conflict")
+		c.do(t, http.MethodDelete, s.path("configmaps/a"),
+			options("00000000-0000-0000-0000-000000000000")).wantStatus(t, http.StatusConflict, "Conflict")
 		c.do(t, http.MethodDelete, s.path("configmaps/a"), options(str(o, "metadata", "uid"))).want(t, http.StatusOK)
 	}},
 	{"delete a collection", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		s.create(configMap("a", "1", "app", "x"))
 		s.create(configMap("b", "1"))
-		list := c.do(t, http.MethodDelete, s.path("configmaps")+"?labelSelector=app%3Dx", nil).want(t, http.StatusOK).object(t)
+		list := c.do(t, http.MethodDelete, s.path("configmaps")+"?labelSelector=app%3Dx", nil).want(t,
+			http.StatusOK).object(t)
 		if got := names(list); len(got) != 1 || got[0] != "a" {
 			t.Errorf("deleted %v", got)
 		}
@@ -132,16 +145,19 @@ var objectTests = []test{
 			"source": map[string]any{"component": "kubelet"},
 		}).want(t, http.StatusCreated)
 		o := c.get(t, s.path("events.k8s.io/v1/events/a")).want(t, http.StatusOK).object(t)
-		if o["apiVersion"] != "events.k8s.io/v1" || o["note"] != "began" || str(o, "regarding", "name") != "p" || o["deprecatedCount"] != float64(3) ||
-			o["deprecatedLastTimestamp"] != "2026-01-02T03:04:06Z" || str(o, "deprecatedSource", "component") != "kubelet" || o["message"] != nil {
+		if o["apiVersion"] != "events.k8s.io/v1" || o["note"] != "began" || str(o, "regarding", "name") != "p" ||
+			o["deprecatedCount"] != float64(3) || o["deprecatedLastTimestamp"] != "2026-01-02T03:04:06Z" ||
+			str(o, "deprecatedSource", "component") != "kubelet" || o["message"] != nil {
 			t.Errorf("got %v", o)
 		}
 	}},
 	{"unknown media types", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		c.get(t, s.path("configmaps"), "Accept", "text/html").want(t, http.StatusNotAcceptable)
-		c.do(t, http.MethodPost, s.path("configmaps"), configMap("a", "1"), "Content-Type", "text/html").want(t, http.StatusUnsupportedMediaType)
-		c.do(t, http.MethodPut, s.path("configmaps"), configMap("a", "1")).wantStatus(t, http.StatusMethodNotAllowed, "MethodNotAllowed")
+		c.do(t, http.MethodPost, s.path("configmaps"), configMap("a", "1"), "Content-Type", "text/html").want(t,
+			http.StatusUnsupportedMediaType)
+		c.do(t, http.MethodPut, s.path("configmaps"), configMap("a", "1")).wantStatus(t, http.StatusMethodNotAllowed,
+			"MethodNotAllowed")
 	}},
 }
 

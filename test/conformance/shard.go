@@ -40,7 +40,8 @@ var shardTests = []test{
 		made := s.createMany(6)
 		for _, query := range []string{halves[0].query(), halves[1].query(), "?shardSelector=nonsense"} {
 			list := c.get(t, s.path("configmaps")+query).want(t, http.StatusOK).object(t)
-			if got := names(list); !slices.Equal(got, slices.Sorted(maps.Keys(made))) || at(list, "metadata", "shardInfo") != nil {
+			if got := names(list); !slices.Equal(got, slices.Sorted(maps.Keys(made))) ||
+				at(list, "metadata", "shardInfo") != nil {
 				t.Errorf("%s: %v, %v", query, got, list["metadata"])
 			}
 			w := c.watch(t, fmt.Sprintf("%s%s&watch=true&resourceVersion=%d", s.path("configmaps"), query, from))
@@ -116,12 +117,14 @@ var selectedTests = []test{
 			var got []string
 			first := uint64(0)
 			for token, more := "", true; more; more = token != "" {
-				page := c.get(t, s.path("configmaps")+h.query()+"&limit=2&continue="+token).want(t, http.StatusOK).object(t)
+				page := c.get(t, s.path("configmaps")+h.query()+"&limit=2&continue="+token).want(t,
+					http.StatusOK).object(t)
 				token = str(page, "metadata", "continue")
 				got = append(got, names(page)...)
-				// A page is full, however many objects of others are between its own. What is said to remain has some of
-				// those in it, and is no use.
-				if n := len(names(page)); n != 2 && token != "" || n > 2 || (at(page, "metadata", "remainingItemCount") == nil) != (token == "") {
+				// A page is full, however many objects of others are between its own. What is said to remain has some
+				// of those in it, and is no use.
+				if n := len(names(page)); n != 2 && token != "" || n > 2 ||
+					(at(page, "metadata", "remainingItemCount") == nil) != (token == "") {
 					t.Errorf("a page of %d with %v", n, page["metadata"])
 				}
 				if at(page, "metadata", "shardInfo", "selector") != h.selector() {
@@ -144,7 +147,8 @@ var selectedTests = []test{
 		name := in(made, halves[0])[0]
 		s.update(configMap(name, "2", "app", "x"))
 		for i, want := range [][]string{{name}, {}} {
-			if got := names(c.get(t, s.path("configmaps")+halves[i].query()+"&labelSelector=app").want(t, http.StatusOK).object(t)); !slices.Equal(got, want) {
+			if got := names(c.get(t, s.path("configmaps")+halves[i].query()+"&labelSelector=app").want(t,
+				http.StatusOK).object(t)); !slices.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		}
@@ -152,8 +156,10 @@ var selectedTests = []test{
 	{"metadata only", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		made := s.createMany(4)
-		list := c.get(t, s.path("configmaps")+halves[0].query(), "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").want(t, http.StatusOK).object(t)
-		if got, want := names(list), in(made, halves[0]); !slices.Equal(got, want) || at(list, "metadata", "shardInfo") != nil {
+		list := c.get(t, s.path("configmaps")+halves[0].query(), "Accept",
+			"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").want(t, http.StatusOK).object(t)
+		if got, want := names(list), in(made, halves[0]); !slices.Equal(got, want) ||
+			at(list, "metadata", "shardInfo") != nil {
 			t.Errorf("got %v with %v, want %v", got, list["metadata"], want)
 		}
 	}},
@@ -162,7 +168,8 @@ var selectedTests = []test{
 		from := s.now()
 		var watches [2]*stream
 		for i, h := range halves {
-			watches[i] = c.watch(t, fmt.Sprintf("%s%s&watch=true&resourceVersion=%d", s.path("configmaps"), h.query(), from))
+			watches[i] = c.watch(t,
+				fmt.Sprintf("%s%s&watch=true&resourceVersion=%d", s.path("configmaps"), h.query(), from))
 		}
 		type told struct{ kind, name string }
 		var want [2][]told
@@ -193,7 +200,8 @@ var selectedTests = []test{
 	{"bookmarks pass objects of other shards", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		made := s.createMany(4)
-		w := c.watch(t, fmt.Sprintf("%s%s&watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), halves[0].query(), s.now()))
+		w := c.watch(t, fmt.Sprintf("%s%s&watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d",
+			s.path("configmaps"), halves[0].query(), s.now()))
 		last := s.update(configMap(in(made, halves[1])[0], "2"))
 		all := w.rest()
 		if len(all) == 0 {
@@ -218,7 +226,8 @@ var selectedTests = []test{
 			for _, name := range in(made, h) {
 				w.want("ADDED", name)
 			}
-			if e := w.next(); e.Type != "BOOKMARK" || str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
+			if e := w.next(); e.Type != "BOOKMARK" ||
+				str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
 				t.Errorf("got %s", e.raw)
 			}
 		}
@@ -228,16 +237,19 @@ var selectedTests = []test{
 		from := s.now()
 		made := make(map[string]map[string]any)
 		for n := 0; n < 6 || !some(made, halves[0]) || !some(made, halves[1]); n++ {
-			o := c.do(t, http.MethodPost, s.path("events"), coreEvent(s, fmt.Sprintf("e-%02d", n))).want(t, http.StatusCreated).object(t)
+			o := c.do(t, http.MethodPost, s.path("events"), coreEvent(s, fmt.Sprintf("e-%02d", n))).want(t,
+				http.StatusCreated).object(t)
 			made[str(o, "metadata", "name")] = o
 		}
 		for _, h := range halves {
 			list := c.get(t, s.path("events")+h.query()).want(t, http.StatusOK).object(t)
-			if got, want := names(list), in(made, h); !slices.Equal(got, want) || at(list, "metadata", "shardInfo", "selector") != h.selector() {
+			if got, want := names(list), in(made, h); !slices.Equal(got, want) ||
+				at(list, "metadata", "shardInfo", "selector") != h.selector() {
 				t.Errorf("got %v, want %v, %v", got, want, list["metadata"])
 			}
 			// They are in no watch cache, and what comes straight from etcd is not selected.
-			watches := []*stream{c.watch(t, fmt.Sprintf("%s%s&watch=true&resourceVersion=%d", s.path("events"), h.query(), from))}
+			watches := []*stream{c.watch(t,
+				fmt.Sprintf("%s%s&watch=true&resourceVersion=%d", s.path("events"), h.query(), from))}
 			if !target.NoWatchList {
 				watches = append(watches, c.watch(t, s.path("events")+h.query()+"&"+initialEvents))
 			}
@@ -251,10 +263,12 @@ var selectedTests = []test{
 	{"malformed selector", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		for _, selector := range []string{
-			"nonsense", "shardRange(object.metadata.uid, '0x0', '0x8')", "shardRange(object.metadata.name, '0x0000000000000000', '0x8000000000000000')",
+			"nonsense", "shardRange(object.metadata.uid, '0x0', '0x8')",
+			"shardRange(object.metadata.name, '0x0000000000000000', '0x8000000000000000')",
 		} {
 			for _, watch := range []string{"", "&watch=true"} {
-				st := c.get(t, s.path("configmaps")+"?shardSelector="+url.QueryEscape(selector)+watch).wantStatus(t, http.StatusInternalServerError, "")
+				st := c.get(t, s.path("configmaps")+"?shardSelector="+url.QueryEscape(selector)+watch).wantStatus(t,
+					http.StatusInternalServerError, "")
 				if !strings.HasPrefix(str(st, "message"), "invalid shard selector: ") {
 					t.Errorf("got %v", st["message"])
 				}

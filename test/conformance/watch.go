@@ -23,7 +23,8 @@ var watchTests = []test{
 		if e.version() != version(created) || str(e.Object, "data", "key") != "1" {
 			t.Errorf("first event is of %d with %v", e.version(), e.Object["data"])
 		}
-		if want := `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"` + s.name + `",`; !strings.HasPrefix(e.raw, want) {
+		if want := `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a",` +
+			`"namespace":"` + s.name + `",`; !strings.HasPrefix(e.raw, want) {
 			t.Errorf("frame begins %.200s", e.raw)
 		}
 		if e = w.want("MODIFIED", "a"); e.version() != version(updated) {
@@ -56,7 +57,8 @@ var watchTests = []test{
 		first := c.get(t, s.path("configmaps")+"?limit=2").want(t, http.StatusOK).object(t)
 		changed := s.update(configMap("c", "2"))
 		s.remove("a")
-		last := c.get(t, s.path("configmaps")+"?limit=2&continue="+str(first, "metadata", "continue")).want(t, http.StatusOK).object(t)
+		last := c.get(t, s.path("configmaps")+"?limit=2&continue="+str(first, "metadata", "continue")).want(t,
+			http.StatusOK).object(t)
 		if got := names(last); !slices.Equal(got, []string{"c"}) || version(last) != version(first) {
 			t.Fatalf("last page %v at %d, the first was at %d", got, version(last), version(first))
 		}
@@ -86,7 +88,8 @@ var watchTests = []test{
 			// list: the state in key order, and a mark at its end where bookmarks
 			// are allowed. Else nothing tells where the state ends.
 			if !target.NoWatchList {
-				if e := w.next(); e.Type != "BOOKMARK" || str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
+				if e := w.next(); e.Type != "BOOKMARK" ||
+					str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
 					t.Fatalf("got %s", e.raw)
 				}
 			}
@@ -97,7 +100,8 @@ var watchTests = []test{
 	}},
 	{"at a version ahead", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=3&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), s.now()+far))
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=3&allowWatchBookmarks=true&resourceVersion=%d",
+			s.path("configmaps"), s.now()+far))
 		s.create(configMap("a", "1"))
 		if events := w.rest(); len(events) != 0 {
 			t.Errorf("got %v from a watch that is ahead of the server", events)
@@ -105,7 +109,8 @@ var watchTests = []test{
 	}},
 	{"at a malformed version", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		st := c.get(t, s.path("configmaps")+"?watch=true&resourceVersion=abc").wantStatus(t, http.StatusInternalServerError, "")
+		st := c.get(t, s.path("configmaps")+"?watch=true&resourceVersion=abc").wantStatus(t,
+			http.StatusInternalServerError, "")
 		if !strings.HasPrefix(str(st, "message"), `resourceVersion: Invalid value: "abc": `) {
 			t.Errorf("got %v", st["message"])
 		}
@@ -115,7 +120,8 @@ var watchTests = []test{
 		for _, query := range []string{"fieldSelector=data.key%3D1", "labelSelector=a+in+(b"} {
 			c.get(t, s.path("configmaps")+"?watch=true&"+query).wantStatus(t, http.StatusBadRequest, "BadRequest")
 		}
-		for _, query := range []string{"resourceVersionMatch=NotOlderThan&resourceVersion=1", "sendInitialEvents=true", "sendInitialEvents=true&resourceVersionMatch=Exact"} {
+		for _, query := range []string{"resourceVersionMatch=NotOlderThan&resourceVersion=1", "sendInitialEvents=true",
+			"sendInitialEvents=true&resourceVersionMatch=Exact"} {
 			c.get(t, s.path("configmaps")+"?watch=true&"+query).wantStatus(t, http.StatusUnprocessableEntity, "Invalid")
 		}
 	}},
@@ -132,7 +138,8 @@ var watchTests = []test{
 		s := newSpace(t, c)
 		from := s.now()
 		s.create(configMap("a", "1"))
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), from))
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d",
+			s.path("configmaps"), from))
 		w.want("ADDED", "a")
 		// A bookmark is sent only once the server is past what the watch began
 		// with, which includes the events that were waiting for it.
@@ -142,7 +149,8 @@ var watchTests = []test{
 		if e.Type != "BOOKMARK" || e.version() < version(b) {
 			t.Fatalf("got %v", e)
 		}
-		want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s}}}`+"\n", e.version(), c.noCreation())
+		want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{`+
+			`"resourceVersion":"%d"%s}}}`+"\n", e.version(), c.noCreation())
 		if e.raw != want {
 			t.Errorf("got  %swant %s", e.raw, want)
 		}
@@ -165,7 +173,8 @@ var watchTests = []test{
 	{"into and out of a selection", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		from := s.now()
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&labelSelector=app%%3Dx&resourceVersion=%d", s.path("configmaps"), from))
+		w := c.watch(t,
+			fmt.Sprintf("%s?watch=true&labelSelector=app%%3Dx&resourceVersion=%d", s.path("configmaps"), from))
 		s.create(configMap("other", "1"))
 		s.create(configMap("a", "1"))
 		in := s.patch(map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}})
@@ -174,9 +183,11 @@ var watchTests = []test{
 		}
 		s.patch(map[string]any{"data": map[string]any{"key": "2"}})
 		w.want("MODIFIED", "a")
-		out := s.patch(map[string]any{"data": map[string]any{"key": "3"}, "metadata": map[string]any{"labels": map[string]any{"app": "y"}}})
+		out := s.patch(map[string]any{"data": map[string]any{"key": "3"},
+			"metadata": map[string]any{"labels": map[string]any{"app": "y"}}})
 		e := w.want("DELETED", "a")
-		if e.version() != version(out) || str(e.Object, "data", "key") != "2" || str(e.Object, "metadata", "labels", "app") != "x" {
+		if e.version() != version(out) || str(e.Object, "data", "key") != "2" ||
+			str(e.Object, "metadata", "labels", "app") != "x" {
 			t.Errorf("left with the new state, or not at the new version: %s", e.raw)
 		}
 		s.remove("a")
@@ -186,18 +197,21 @@ var watchTests = []test{
 	{"of one object", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		from := s.now()
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&fieldSelector=metadata.name%%3Db&resourceVersion=%d", s.path("configmaps"), from))
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&fieldSelector=metadata.name%%3Db&resourceVersion=%d",
+			s.path("configmaps"), from))
 		s.create(configMap("a", "1"))
 		s.create(configMap("b", "1"))
 		w.want("ADDED", "b")
 		// Under the object's own path it is no watch, whatever the query says.
-		if o := c.get(t, s.path("configmaps/b")+"?watch=true").want(t, http.StatusOK).object(t); o["kind"] != "ConfigMap" {
+		if o := c.get(t, s.path("configmaps/b")+"?watch=true").want(t,
+			http.StatusOK).object(t); o["kind"] != "ConfigMap" {
 			t.Errorf("got %v", o)
 		}
 	}},
 	{"over all namespaces", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		w := c.watch(t, fmt.Sprintf("/api/v1/configmaps?watch=true&labelSelector=all%%3D%s&resourceVersion=%d", s.name, s.now()))
+		w := c.watch(t,
+			fmt.Sprintf("/api/v1/configmaps?watch=true&labelSelector=all%%3D%s&resourceVersion=%d", s.name, s.now()))
 		other := newSpace(t, c)
 		s.create(configMap("a", "1", "all", s.name))
 		other.create(configMap("b", "1", "all", s.name))
@@ -224,11 +238,13 @@ var watchTests = []test{
 	}},
 	{"metadata only", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), s.now()),
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d",
+			s.path("configmaps"), s.now()),
 			"Accept", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
 		s.create(configMap("a", "1"))
 		e := w.want("ADDED", "a")
-		if e.Object["kind"] != "PartialObjectMetadata" || e.Object["apiVersion"] != "meta.k8s.io/v1" || e.Object["data"] != nil {
+		if e.Object["kind"] != "PartialObjectMetadata" || e.Object["apiVersion"] != "meta.k8s.io/v1" ||
+			e.Object["data"] != nil {
 			t.Errorf("got %s", e.raw)
 		}
 		if e = w.next(); e.Type != "BOOKMARK" || e.Object["kind"] != "PartialObjectMetadata" {
@@ -240,8 +256,10 @@ var watchTests = []test{
 		from := s.now()
 		c.do(t, http.MethodPost, s.path("events"), coreEvent(s, "a")).want(t, http.StatusCreated)
 		old := c.watch(t, fmt.Sprintf("%s?watch=true&resourceVersion=%d", s.path("events"), from)).want("ADDED", "a")
-		young := c.watch(t, fmt.Sprintf("%s?watch=true&resourceVersion=%d", s.path("events.k8s.io/v1/events"), from)).want("ADDED", "a")
-		if old.version() != young.version() || str(old.Object, "metadata", "uid") != str(young.Object, "metadata", "uid") {
+		young := c.watch(t,
+			fmt.Sprintf("%s?watch=true&resourceVersion=%d", s.path("events.k8s.io/v1/events"), from)).want("ADDED", "a")
+		if old.version() != young.version() ||
+			str(old.Object, "metadata", "uid") != str(young.Object, "metadata", "uid") {
 			t.Errorf("%v and %v", old.Object["metadata"], young.Object["metadata"])
 		}
 		if old.Object["message"] != "began" || young.Object["note"] != "began" {

@@ -9,15 +9,15 @@
 //	let a write be short
 //
 // A power cut is a kill after which Image puts the folder back to what the syncs up to then have made durable: of each
-// file what stood in it at its last fsync or fdatasync, of the names those of the last fsync of the folder. What was not
-// synced may also have come to the disk: then any part of it may.
+// file what stood in it at its last fsync or fdatasync, of the names those of the last fsync of the folder. What was
+// not synced may also have come to the disk: then any part of it may.
 //
 // # How
 //
 // A small program (confine) installs a seccomp filter that stops the caller at the system calls in question, and then
-// becomes the program under test, so that all others run at full speed. Operations are done one at a time: a thread that
-// comes to one while another is under way is held until that has ended. Nothing in the folder changes but between the
-// begin and the end that a Plan is told of, which is what makes Image exact.
+// becomes the program under test, so that all others run at full speed. Operations are done one at a time: a thread
+// that comes to one while another is under way is held until that has ended. Nothing in the folder changes but between
+// the begin and the end that a Plan is told of, which is what makes Image exact.
 //
 // The package runs on linux/amd64, and needs the right to trace its own children (some containers take it away).
 package crash

@@ -21,7 +21,8 @@ func (t *tracer) operation(tid int, r *unix.PtraceRegs) (*Operation, error) {
 	switch call {
 	case unix.SYS_OPENAT:
 		return t.opening(tid, int32(r.Rdi), r.Rsi, r.Rdx)
-	case unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FCHMOD:
+	case unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE,
+		unix.SYS_FCHMOD:
 		return t.onFile(tid, call, r)
 	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2:
 		return t.onNames(tid, Rename, r)

@@ -61,8 +61,8 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Signal sends a signal; one to a process that has ended is lost. Until Done nobody but the tracer could reap it, so that
-// the pid is its own but for the instant in which Done is closed.
+// Signal sends a signal; one to a process that has ended is lost. Until Done nobody but the tracer could reap it, so
+// that the pid is its own but for the instant in which Done is closed.
 func (p *Process) Signal(s unix.Signal) error {
 	if !p.Alive() {
 		return nil
@@ -103,7 +103,8 @@ func (t *tracer) start(c Command) error {
 		Sys: &unix.SysProcAttr{Ptrace: true, Setpgid: true},
 	})
 	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("start traced process: %w; ptrace is not permitted here (seccomp profile, yama or a lacking capability)", err)
+		return fmt.Errorf("start traced process: %w; ptrace is not permitted here (seccomp profile, yama or a "+
+			"lacking capability)", err)
 	}
 	if err != nil {
 		return fmt.Errorf("start traced process: %w", err)
@@ -118,7 +119,8 @@ func (t *tracer) start(c Command) error {
 	if !ws.Stopped() {
 		return fmt.Errorf("start traced process: it did not stop for its tracer (wait status %#x)", int(ws))
 	}
-	options := unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
+	options := unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEEXEC |
+		unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
 	if err := unix.PtraceSetOptions(t.pid, options); err != nil {
 		_ = unix.Kill(t.pid, unix.SIGKILL)
 		_, _ = unix.Wait4(t.pid, &ws, unix.WALL, nil)

@@ -55,7 +55,8 @@ func (d *demo) questions(ctx context.Context) error {
 
 // giveBack is the step that restores what the one before has deleted, as far as the journal has it.
 func (d *demo) giveBack(since time.Time) step {
-	args := fmt.Sprintf("get configmaps,secrets -n %s --deleted --clean --since %s", shop, since.Format(time.RFC3339)) + journalFlag
+	args := fmt.Sprintf("get configmaps,secrets -n %s --deleted --clean --since %s", shop,
+		since.Format(time.RFC3339)) + journalFlag
 	return step{
 		title: "What was deleted is given back, but for the Secret, whose value is not in the journal",
 		do: func(ctx context.Context) error {
@@ -78,7 +79,8 @@ func apply(ctx context.Context, client dynamic.Interface, text []byte) error {
 		return fmt.Errorf("read list: %w", err)
 	}
 	for i := range list.Items {
-		_, err := client.Resource(configMaps).Namespace(shop).Create(ctx, &list.Items[i], metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"})
+		_, err := client.Resource(configMaps).Namespace(shop).Create(ctx, &list.Items[i],
+			metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"})
 		if err != nil {
 			return err
 		}

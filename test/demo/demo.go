@@ -133,7 +133,8 @@ func (d *demo) playAll(ctx context.Context) error {
 		step{
 			title: "While kubejournal is down, an object is deleted: the server still has the history",
 			do: func(ctx context.Context) error {
-				return d.whileDown(ctx, d.apply(remove("configmap", "web-settings", configMaps), scaleDeployment("web", 3)))
+				return d.whileDown(ctx,
+					d.apply(remove("configmap", "web-settings", configMaps), scaleDeployment("web", 3)))
 			},
 			want: []string{
 				"DELETED watch configmaps shop/web-settings - data.theme=dark",
@@ -149,7 +150,8 @@ func (d *demo) playAll(ctx context.Context) error {
 	}
 	if err := d.playSteps(ctx, step{
 		title: "Somebody deletes the wrong things",
-		do:    d.apply(createSecret("web-login"), remove("configmap", "web-settings", configMaps), remove("secret", "web-login", secrets)),
+		do: d.apply(createSecret("web-login"), remove("configmap", "web-settings", configMaps),
+			remove("secret", "web-login", secrets)),
 		want: []string{
 			"ADDED watch secrets shop/web-login kubectl-create data.password=REDACTED",
 			"DELETED watch configmaps shop/web-settings - data.theme=light",
@@ -164,8 +166,8 @@ func (d *demo) playAll(ctx context.Context) error {
 	return d.finish()
 }
 
-// playSteps plays steps, each in another second than the one before: managedFields count in seconds, and of two writers within
-// one, a stream without changes knows neither.
+// playSteps plays steps, each in another second than the one before: managedFields count in seconds, and of two writers
+// within one, a stream without changes knows neither.
 func (d *demo) playSteps(ctx context.Context, steps ...step) error {
 	for _, s := range steps {
 		if err := nextSecond(ctx); err != nil {
@@ -182,7 +184,8 @@ func (d *demo) playSteps(ctx context.Context, steps ...step) error {
 // begin starts the daemon on a cluster that has a few objects already. Its streams are known only then, so this step
 // does not go through play.
 func (d *demo) begin(ctx context.Context) error {
-	fmt.Fprintln(d.out.w, "kubejournal on a real API server: what is done to the cluster, and the journal lines that come of it.")
+	fmt.Fprintln(d.out.w,
+		"kubejournal on a real API server: what is done to the cluster, and the journal lines that come of it.")
 	d.steps++
 	d.out.title(d.steps, "kubejournal starts and writes down what is there already")
 	if err := d.startDaemon(ctx); err != nil {

@@ -54,7 +54,8 @@ func createDeployment(name string, replicas int) change {
 	return change{
 		fmt.Sprintf("kubectl -n %s create deployment %s --image=nginx --replicas=%d", shop, name, replicas),
 		func(ctx context.Context, client dynamic.Interface) error {
-			return create(ctx, client.Resource(deployments).Namespace(shop), "apps/v1", "Deployment", name, map[string]any{"spec": spec})
+			return create(ctx, client.Resource(deployments).Namespace(shop), "apps/v1", "Deployment", name,
+				map[string]any{"spec": spec})
 		},
 	}
 }
@@ -63,7 +64,8 @@ func createDeployment(name string, replicas int) change {
 // the line of a stream without changes would name nobody.
 func scaleDeployment(name string, replicas int) change {
 	return change{
-		fmt.Sprintf(`kubectl -n %s patch deployment %s --type=merge -p '{"spec":{"replicas":%d}}'`, shop, name, replicas),
+		fmt.Sprintf(`kubectl -n %s patch deployment %s --type=merge -p '{"spec":{"replicas":%d}}'`, shop,
+			name, replicas),
 		func(ctx context.Context, client dynamic.Interface) error {
 			return patch(ctx, client.Resource(deployments).Namespace(shop), name,
 				map[string]any{"spec": map[string]any{"replicas": replicas}})
@@ -115,7 +117,8 @@ func create(ctx context.Context, in dynamic.ResourceInterface, version, kind, na
 	for key, value := range more {
 		object[key] = value
 	}
-	_, err := in.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{FieldManager: "kubectl-create"})
+	_, err := in.Create(ctx, &unstructured.Unstructured{Object: object},
+		metav1.CreateOptions{FieldManager: "kubectl-create"})
 	return err
 }
 

@@ -63,7 +63,8 @@ func (p *printer) lines(lines []line, s step) error {
 	}
 	if more := len(rest); more > 0 {
 		slices.Sort(rest)
-		p.note(fmt.Sprintf("and %d more, of the cluster's own objects and of the streams %s", more, strings.Join(slices.Compact(rest), ", ")))
+		p.note(fmt.Sprintf("and %d more, of the cluster's own objects and of the streams %s", more,
+			strings.Join(slices.Compact(rest), ", ")))
 	}
 	for i := range lines {
 		if s.full != "" && strings.Join(describe(&lines[i]), " ") == s.full {

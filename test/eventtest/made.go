@@ -65,10 +65,11 @@ func (m *maker) object() []byte {
 
 func (m *maker) key() {
 	keys := []string{
-		"metadata", "data", "d\\u0061ta", "stringData", "spec", "status", "containers", "env", "value", "password", "a", "b", "c", "\\u0061",
-		"annotations", "labels", "managedFields", "manager", "subresource", "time", "name", "namespace", "uid", "resourceVersion", "generation",
-		"kubectl.kubernetes.io/last-applied-configuration", "kubectl.kubernetes.io\\/last-applied-configur\\u0061tion", "k8s.io/initial-events-end",
-		"count", "message", "reason", "type", "series", "source", "component", "involvedObject", "regarding", "kind", "n\xffo",
+		"metadata", "data", "d\\u0061ta", "stringData", "spec", "status", "containers", "env", "value", "password", "a",
+		"b", "c", "\\u0061", "annotations", "labels", "managedFields", "manager", "subresource", "time", "name",
+		"namespace", "uid", "resourceVersion", "generation", "kubectl.kubernetes.io/last-applied-configuration",
+		"kubectl.kubernetes.io\\/last-applied-configur\\u0061tion", "k8s.io/initial-events-end", "count", "message",
+		"reason", "type", "series", "source", "component", "involvedObject", "regarding", "kind", "n\xffo",
 	}
 	m.put(`"` + keys[m.pick(len(keys))] + `"`)
 	m.put(`:`)
@@ -88,8 +89,8 @@ func (m *maker) members(depth int) {
 
 func (m *maker) value(depth int) {
 	texts := []string{
-		"x", "", `\"}{[\\`, "secret", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-02T00:00:00+02:00", "2026-01-01T00:00:00.5Z", "true",
-		`\ud83d\ude00`, `\ud83d`, "é", "\xff", "\xed\xa0\x80", `\n\u001f`, "a b",
+		"x", "", `\"}{[\\`, "secret", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-02T00:00:00+02:00",
+		"2026-01-01T00:00:00.5Z", "true", `\ud83d\ude00`, `\ud83d`, "é", "\xff", "\xed\xa0\x80", `\n\u001f`, "a b",
 	}
 	switch c := m.pick(12); {
 	case c < 4 && depth < 6:

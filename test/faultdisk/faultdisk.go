@@ -78,7 +78,8 @@ type Disk struct {
 	// names that the last SyncDir of their folder saw; guarded by mu.
 	content map[uint64][]byte            // by inode
 	names   map[string]map[string]uint64 // folder -> name -> inode
-	removed []*os.File                   // open, so that no new file gets the inode of one that a power cut may bring back
+	// open, so that no new file gets the inode of one that a power cut may bring back
+	removed []*os.File
 }
 
 // New returns a disk that asks decide, one operation at a time, what becomes of

@@ -14,7 +14,8 @@ func Strings() []string {
 	add := func(texts ...string) { all = append(all, texts...) }
 
 	// Words, of YAML 1.1 and 1.2, in each spelling.
-	for _, word := range []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "none", "nil", "undefined", "nan", "inf"} {
+	for _, word := range []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "none", "nil",
+		"undefined", "nan", "inf"} {
 		add(word, upper(word), title(word), " "+word, word+" ", word+":", "!"+word, "-"+word, word+"\n")
 	}
 	add("~", "~ ", " ~", "~:", "NULL", "nULL", "=", "<<", "<<:", "<< ", "<", "<=")
@@ -22,8 +23,8 @@ func Strings() []string {
 
 	// Numbers in all bases, with signs, and with what may stand in them.
 	for _, number := range []string{
-		"0", "1", "7", "00", "01", "07", "08", "010", "0o7", "0o10", "0O7", "0x1f", "0X1F", "0xg", "0b1", "0b101", "0B1",
-		"0b2", "1_000", "0x_1f", "0b1_0",
+		"0", "1", "7", "00", "01", "07", "08", "010", "0o7", "0o10", "0O7", "0x1f", "0X1F", "0xg", "0b1",
+		"0b101", "0B1", "0b2", "1_000", "0x_1f", "0b1_0",
 		"0_7", "1,000", "1e3", "1E3", "1e+3", "1e-3", "1.0", "1.", ".1", ".", "..", "1.e3", ".5e1", "1_0.5", "1.5_0",
 		"0.1e1", "12e03", "0x1p-2", "0x1.8p1",
 		"9223372036854775807", "9223372036854775808", "18446744073709551616", "123456789012345678901234567890", "1e400",
@@ -37,15 +38,18 @@ func Strings() []string {
 	}
 
 	// Times.
-	for _, day := range []string{"2001-01-01", "2001-1-1", "2001-12-14", "0001-01-01", "9999-12-31", "2001-13-45", "20010101", "2001-02-30"} {
-		add(day, day+"T00:00:00Z", day+"t21:59:43.10-05:00", day+" 21:59:43.10 -5", day+" 00:00:00", day+"T00:00", day+" ", "-"+day)
+	for _, day := range []string{"2001-01-01", "2001-1-1", "2001-12-14", "0001-01-01", "9999-12-31", "2001-13-45",
+		"20010101", "2001-02-30"} {
+		add(day, day+"T00:00:00Z", day+"t21:59:43.10-05:00", day+" 21:59:43.10 -5", day+" 00:00:00", day+"T00:00",
+			day+" ", "-"+day)
 	}
 	add("12:00", "24:00:00", "2001-W01-1", "2001-001")
 
 	// Indicators, alone, before and after a word, and in its middle.
 	for _, c := range "-?:,[]{}#&*!|>'\"%@`\\/=~<>$^;()+._" {
 		s := string(c)
-		add(s, s+"a", s+" a", "a"+s, "a "+s, "a"+s+"b", "a "+s+" b", "a "+s+"b", "a"+s+" b", s+s, s+s+s, s+"\n", "\n"+s, " "+s)
+		add(s, s+"a", s+" a", "a"+s, "a "+s, "a"+s+"b", "a "+s+" b", "a "+s+"b", "a"+s+" b", s+s, s+s+s, s+"\n",
+			"\n"+s, " "+s)
 	}
 
 	// Tags, anchors, aliases, directives, documents, blocks.
@@ -70,8 +74,11 @@ func Strings() []string {
 		"\"\\", "\"\\\"", "`a`", "“a”")
 
 	// White space, ends of lines, and what is neither.
-	for _, space := range []string{" ", "  ", "\t", "\n", "\n\n", "\r", "\r\n", "\n\r", "\n \n", " \n", "\n ", "\t\n", "\n\t", "\v", "\f", "\u0085", "\u00a0", "\u1680", "\u2000", "\u2003", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000", "\ufeff", "\u200b", "\u200c", "\u200d", "\u2060", "\u00ad", "\u180e"} {
-		add(space, space+"a", "a"+space, "a"+space+"b", "a"+space+": b", "a:"+space+"b", "a "+space+"# b", "-"+space+"a", space+"---"+space, "a"+space+space+"b")
+	for _, space := range []string{" ", "  ", "\t", "\n", "\n\n", "\r", "\r\n", "\n\r", "\n \n", " \n", "\n ", "\t\n",
+		"\n\t", "\v", "\f", "\u0085", "\u00a0", "\u1680", "\u2000", "\u2003", "\u2028", "\u2029", "\u202f", "\u205f",
+		"\u3000", "\ufeff", "\u200b", "\u200c", "\u200d", "\u2060", "\u00ad", "\u180e"} {
+		add(space, space+"a", "a"+space, "a"+space+"b", "a"+space+": b", "a:"+space+"b", "a "+space+"# b",
+			"-"+space+"a", space+"---"+space, "a"+space+space+"b")
 	}
 
 	// Control characters, what turns the direction of text, what is no character, what is beyond 16 bits.
@@ -81,13 +88,16 @@ func Strings() []string {
 	for c := rune(0x7f); c <= 0x9f; c++ {
 		add(string(c), "a"+string(c)+"b")
 	}
-	for _, c := range []rune{0x61c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069, 0xe000, 0xf8ff, 0xfdd0, 0xfffc, 0xfffd, 0xfffe, 0xffff, 0x10000, 0x1f600, 0xe0001, 0xf0000, 0x1fffe, 0x10ffff, 0x300, 0xd7ff} {
+	for _, c := range []rune{0x61c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068,
+		0x2069, 0xe000, 0xf8ff, 0xfdd0, 0xfffc, 0xfffd, 0xfffe, 0xffff, 0x10000, 0x1f600, 0xe0001, 0xf0000, 0x1fffe,
+		0x10ffff, 0x300, 0xd7ff} {
 		add(string(c), "a"+string(c)+"b", string(c)+": a")
 	}
 
 	// Lengths at which a line is folded, or a key needs a mark of its own.
 	for _, n := range []int{79, 80, 81, 127, 128, 129, 1023, 1024, 1025, 4096} {
-		add(fmt.Sprintf("%0*d", n, 1), fmt.Sprintf("%*s", n, "a"), fmt.Sprintf("a%*s", n, "b"), fmt.Sprintf("a:%*s", n, "b"))
+		add(fmt.Sprintf("%0*d", n, 1), fmt.Sprintf("%*s", n, "a"), fmt.Sprintf("a%*s", n, "b"),
+			fmt.Sprintf("a:%*s", n, "b"))
 	}
 	add("")
 	slices.Sort(all)

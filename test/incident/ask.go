@@ -57,7 +57,8 @@ func (x *incident) piped(args string) (*reply, int, error) {
 func (x *incident) shell(script string) *exec.Cmd {
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = x.out
-	cmd.Env = program.Environ(x.work, "KUBEJOURNAL="+x.program, "KUBECTL="+filepath.Join(x.bin, "kubectl"), "KUBECONFIG="+x.cluster.Kubeconfig(), "TZ=UTC")
+	cmd.Env = program.Environ(x.work, "KUBEJOURNAL="+x.program, "KUBECTL="+filepath.Join(x.bin, "kubectl"),
+		"KUBECONFIG="+x.cluster.Kubeconfig(), "TZ=UTC")
 	return cmd
 }
 
@@ -106,7 +107,8 @@ func (r *reply) rows() (all []row) {
 // expected is a row that a step brought about.
 type expected struct{ step, pattern string }
 
-// rows checks that rows are there, once each, in this order and at the time of their step; if only, that there are no others.
+// rows checks that rows are there, once each, in this order and at the time of their step; if only, that there are no
+// others.
 func (x *incident) rows(want []expected, only bool) func(*reply) error {
 	return func(r *reply) error {
 		var faults []error
@@ -161,7 +163,8 @@ func (x *incident) blamed(want []expected) func(*reply) error {
 			for text := range strings.Lines(r.stdout) {
 				left, right, _ := strings.Cut(strings.TrimSuffix(text, "\n"), "|")
 				cells := strings.Fields(left)
-				if len(cells) < 4 || !strings.HasPrefix(strings.Join(cells[2:len(cells)-1], " ")+" "+strings.TrimSpace(right), w.pattern) {
+				if len(cells) < 4 || !strings.HasPrefix(strings.Join(cells[2:len(cells)-1], " ")+" "+
+					strings.TrimSpace(right), w.pattern) {
 					continue
 				}
 				when, err := time.Parse(time.DateTime, cells[0]+" "+cells[1])
@@ -181,8 +184,9 @@ func podsThat(writes *cluster.Writes, since time.Time, field, is string) []strin
 	for _, by := range writes.Made {
 		r := by[0]
 		var pod map[string]any
-		if r.Resource != "pods/status" || r.Namespace != shop || r.Received.Before(since) || r.Answered.After(since.Add(time.Minute)) ||
-			json.Unmarshal(r.Object, &pod) != nil || value(pod, field) != is {
+		if r.Resource != "pods/status" || r.Namespace != shop || r.Received.Before(since) ||
+			r.Answered.After(since.Add(time.Minute)) || json.Unmarshal(r.Object, &pod) != nil ||
+			value(pod, field) != is {
 			continue
 		}
 		found[shop+"/"+r.Name] = true

@@ -56,7 +56,8 @@ func (x *incident) check(strict bool) (kinds, examples string, err error) {
 		j := &all[i]
 		if j.wrong() {
 			who := name(j.Manager, j.Subresource)
-			faults = append(faults, fmt.Errorf("seq %d, %s: %s %q is wrong: %s", j.Seq, j.key, who, j.WrittenAt, j.candidates()))
+			faults = append(faults,
+				fmt.Errorf("seq %d, %s: %s %q is wrong: %s", j.Seq, j.key, who, j.WrittenAt, j.candidates()))
 		}
 		if err := x.timely(j); err != nil {
 			faults = append(faults, err)
@@ -74,7 +75,8 @@ func (x *incident) check(strict bool) (kinds, examples string, err error) {
 
 func (j *judged) candidates() (text string) {
 	for _, r := range j.writers {
-		text += fmt.Sprintf("\n    %s %s %s, %s to %s", nameOf(r), r.Verb, r.RequestURI, clock(r.Received), clock(r.Answered))
+		text += fmt.Sprintf("\n    %s %s %s, %s to %s", nameOf(r), r.Verb, r.RequestURI, clock(r.Received),
+			clock(r.Answered))
 	}
 	return text
 }
@@ -88,7 +90,8 @@ func (x *incident) timely(j *judged) error {
 	byTime := func(a, b *cluster.Request) int { return a.Received.Compare(b.Received) }
 	from, until := slices.MinFunc(j.writers, byTime).Received, slices.MaxFunc(j.writers, byTime).Answered.Add(delay)
 	for _, o := range x.ledger.Outages {
-		if resumed := o.Until.Add(patience); until.After(o.From) && until.Before(resumed) { // a stream may be in a long pause
+		// a stream may be in a long pause
+		if resumed := o.Until.Add(patience); until.After(o.From) && until.Before(resumed) {
 			until = resumed
 		}
 		if at.After(o.From.Add(time.Second)) && at.Before(o.Until) {
@@ -96,7 +99,8 @@ func (x *incident) timely(j *judged) error {
 		}
 	}
 	if at.Before(from) || at.After(until) {
-		return fmt.Errorf("seq %d, %s, came at %s, not between %s and %s: %s", j.Seq, j.key, clock(at), clock(from), clock(until), j.candidates())
+		return fmt.Errorf("seq %d, %s, came at %s, not between %s and %s: %s", j.Seq, j.key, clock(at), clock(from),
+			clock(until), j.candidates())
 	}
 	return nil
 }
@@ -175,7 +179,8 @@ func missing(lines []invariant.Line, writes *cluster.Writes) error {
 	told, streams := make(map[cluster.Version]*invariant.Line), make(map[string]bool)
 	for i := range lines {
 		l := &lines[i]
-		if streams[l.Stream] = true; l.FinalStateKnown == nil { // a DELETED that a list has shown has the version before
+		// a DELETED that a list has shown has the version before
+		if streams[l.Stream] = true; l.FinalStateKnown == nil {
 			told[cluster.Version{UID: l.UID, Number: l.ResourceVersion}] = l
 		}
 	}
@@ -196,7 +201,8 @@ func missing(lines []invariant.Line, writes *cluster.Writes) error {
 		case l == nil && r.Verb == "delete":
 			continue // what was left of it
 		}
-		w := invariant.Write{Stream: resource, Type: invariant.Modified, UID: v.UID, ResourceVersion: v.Number, What: r.RequestURI}
+		w := invariant.Write{Stream: resource, Type: invariant.Modified, UID: v.UID, ResourceVersion: v.Number,
+			What: r.RequestURI}
 		if r.Code == 201 {
 			w.Type = invariant.Added
 		} else if l != nil && l.Type == invariant.Deleted {
@@ -206,7 +212,8 @@ func missing(lines []invariant.Line, writes *cluster.Writes) error {
 		if l == nil || l.Type == invariant.Deleted || !bytes.HasPrefix(r.Object, kindOf(l)) {
 			continue // it was answered in another version of the API, or as a Scale
 		}
-		k := invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name + " at " + v.Number}
+		k := invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace,
+			Name: l.Name + " at " + v.Number}
 		var lineErr, answerErr error
 		journal[k], lineErr = invariant.Expect(k, l.Object)
 		server[k], answerErr = invariant.Expect(k, r.Object)

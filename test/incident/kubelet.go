@@ -31,7 +31,8 @@ func startKubelets(client dynamic.Interface) *kubelets {
 		ticker := time.NewTicker(250 * time.Millisecond)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
-			if list, err := client.Resource(pods).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="}); err == nil {
+			if list, err := client.Resource(pods).List(ctx,
+				metav1.ListOptions{FieldSelector: "spec.nodeName!="}); err == nil {
 				for i := range list.Items {
 					_ = k.sync(ctx, &list.Items[i]) // or the next time
 				}
@@ -63,24 +64,28 @@ func (k *kubelets) sync(ctx context.Context, pod *unstructured.Unstructured) err
 		return k.client.Resource(pods).Namespace(pod.GetNamespace()).Delete(ctx, pod.GetName(),
 			metav1.DeleteOptions{GracePeriodSeconds: &grace, Preconditions: &metav1.Preconditions{UID: &uid}})
 	case is == "ErrImagePull":
-		return k.say(ctx, pod, "Pending", "waiting", map[string]any{"reason": "ImagePullBackOff", "message": "Back-off pulling image " + image})
+		return k.say(ctx, pod, "Pending", "waiting",
+			map[string]any{"reason": "ImagePullBackOff", "message": "Back-off pulling image " + image})
 	case value(pod.Object, "/status/containerStatuses") != nil:
 		return nil
 	case strings.HasSuffix(image, "-bad"):
-		err := k.say(ctx, pod, "Pending", "waiting", map[string]any{"reason": "ErrImagePull", "message": image + ": not found"})
+		err := k.say(ctx, pod, "Pending", "waiting",
+			map[string]any{"reason": "ErrImagePull", "message": image + ": not found"})
 		if err != nil {
 			return err
 		}
 		return k.warn(ctx, pod, now, "Failed to pull image "+image+": not found")
 	case strings.HasSuffix(image, "-crash"):
-		return k.say(ctx, pod, "Failed", "terminated", map[string]any{"exitCode": 1, "reason": "Error", "startedAt": now, "finishedAt": now})
+		return k.say(ctx, pod, "Failed", "terminated",
+			map[string]any{"exitCode": 1, "reason": "Error", "startedAt": now, "finishedAt": now})
 	default:
 		return k.say(ctx, pod, "Running", "running", map[string]any{"startedAt": now})
 	}
 }
 
 // say patches the pod's status. All pods have one container.
-func (k *kubelets) say(ctx context.Context, pod *unstructured.Unstructured, phase, state string, details map[string]any) error {
+func (k *kubelets) say(ctx context.Context, pod *unstructured.Unstructured, phase, state string,
+	details map[string]any) error {
 	runs, ready := state == "running", "False"
 	if runs {
 		ready = "True"
@@ -92,19 +97,21 @@ func (k *kubelets) say(ctx context.Context, pod *unstructured.Unstructured, phas
 			map[string]any{"type": "ContainersReady", "status": ready, "lastTransitionTime": metav1.Now()},
 		},
 		"containerStatuses": []any{map[string]any{
-			"name": value(pod.Object, "/spec/containers/0/name"), "image": value(pod.Object, "/spec/containers/0/image"),
-			"imageID": "", "ready": runs, "started": runs, "restartCount": 0, "state": map[string]any{state: details},
+			"name":  value(pod.Object, "/spec/containers/0/name"),
+			"image": value(pod.Object, "/spec/containers/0/image"), "imageID": "", "ready": runs, "started": runs,
+			"restartCount": 0, "state": map[string]any{state: details},
 		}},
 	}
 	if value(pod.Object, "/status/podIP") == nil {
 		k.addresses++
 		address := fmt.Sprintf("10.1.%d.%d", k.addresses/250, k.addresses%250+1)
-		status["startTime"], status["podIP"], status["podIPs"] = metav1.Now(), address, []any{map[string]any{"ip": address}}
+		status["startTime"], status["podIP"], status["podIPs"] = metav1.Now(), address,
+			[]any{map[string]any{"ip": address}}
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err == nil {
-		_, err = k.client.Resource(pods).Namespace(pod.GetNamespace()).Patch(ctx, pod.GetName(), types.StrategicMergePatchType, patch,
-			metav1.PatchOptions{FieldManager: "kubelet"}, "status")
+		_, err = k.client.Resource(pods).Namespace(pod.GetNamespace()).Patch(ctx, pod.GetName(),
+			types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 	}
 	return err
 }
@@ -113,10 +120,13 @@ func (k *kubelets) say(ctx context.Context, pod *unstructured.Unstructured, phas
 func (k *kubelets) warn(ctx context.Context, pod *unstructured.Unstructured, now, message string) error {
 	event := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": pod.GetName() + ".failed"},
-		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": pod.GetNamespace(), "name": pod.GetName(), "uid": string(pod.GetUID())},
-		"reason":         "Failed", "message": message, "type": "Warning", "count": int64(1), "firstTimestamp": now, "lastTimestamp": now,
-		"source": map[string]any{"component": "kubelet", "host": value(pod.Object, "/spec/nodeName")},
+		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": pod.GetNamespace(),
+			"name": pod.GetName(), "uid": string(pod.GetUID())},
+		"reason": "Failed", "message": message, "type": "Warning", "count": int64(1), "firstTimestamp": now,
+		"lastTimestamp": now,
+		"source":        map[string]any{"component": "kubelet", "host": value(pod.Object, "/spec/nodeName")},
 	}}
-	_, err := k.client.Resource(resource("", "events")).Namespace(pod.GetNamespace()).Create(ctx, event, metav1.CreateOptions{FieldManager: "kubelet"})
+	_, err := k.client.Resource(resource("", "events")).Namespace(pod.GetNamespace()).Create(ctx, event,
+		metav1.CreateOptions{FieldManager: "kubelet"})
 	return err
 }

@@ -21,9 +21,11 @@ const (
 func (x *incident) load(ctx context.Context, lines int) error {
 	commands := []string{"create namespace load", "create configmap settings -n load --from-literal=n=0"}
 	for i := range loads {
-		commands = append(commands, fmt.Sprintf("create deployment web-%d -n load --image=registry.example/web:0 --replicas=2", i))
+		commands = append(commands,
+			fmt.Sprintf("create deployment web-%d -n load --image=registry.example/web:0 --replicas=2", i))
 	}
-	commands = append(commands, "autoscale deployment web-0 -n load --min=2 --max=2", "autoscale deployment web-1 -n load --min=2 --max=2")
+	commands = append(commands, "autoscale deployment web-0 -n load --min=2 --max=2",
+		"autoscale deployment web-1 -n load --min=2 --max=2")
 	for _, c := range commands {
 		if err := x.types(c)(ctx); err != nil {
 			return err
@@ -94,15 +96,18 @@ func (x *incident) change(ctx context.Context, i, n int) error {
 	switch (n + i) % 6 {
 	case 0:
 		return x.patch(ctx, o, types.StrategicMergePatchType,
-			"{"+template(fmt.Sprintf(`"spec":{"containers":[{"name":"web","image":"registry.example/web:%d"}]}`, n)), "kubectl-set")
+			"{"+template(fmt.Sprintf(`"spec":{"containers":[{"name":"web","image":"registry.example/web:%d"}]}`, n)),
+			"kubectl-set")
 	case 1:
 		return x.patch(ctx, o, types.MergePatchType, fmt.Sprintf(`{"spec":{"replicas":%d}}`, 2+n%4), "kubectl", "scale")
 	case 2:
 		head := fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q},`, name)
-		return x.patch(ctx, o, types.ApplyPatchType, head+template(fmt.Sprintf(`"metadata":{"annotations":{"argocd":"%d"}}`, n)), "argocd")
+		return x.patch(ctx, o, types.ApplyPatchType,
+			head+template(fmt.Sprintf(`"metadata":{"annotations":{"argocd":"%d"}}`, n)), "argocd")
 	case 3:
 		return x.patch(ctx, o, types.MergePatchType,
-			"{"+template(fmt.Sprintf(`"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"%d"}}`, n)), "kubectl-rollout")
+			"{"+template(fmt.Sprintf(`"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"%d"}}`, n)),
+			"kubectl-rollout")
 	case 4:
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, n)
 		return x.patch(ctx, o, types.MergePatchType, patch, "kubectl-annotate")
@@ -120,7 +125,8 @@ func (x *incident) change(ctx context.Context, i, n int) error {
 // hold makes a config map with a finalizer, deletes it, and lets it go.
 func (x *incident) hold(ctx context.Context, name string) error {
 	o := object{configMaps, busy, name}
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"finalizers":["example.com/held"]}}`, name)
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,`+
+		`"finalizers":["example.com/held"]}}`, name)
 	if err := x.create(ctx, o, text); err != nil {
 		return err
 	}
@@ -133,8 +139,10 @@ func (x *incident) hold(ctx context.Context, name string) error {
 // runJob makes a Job that fails, and deletes the one before last.
 func (x *incident) runJob(ctx context.Context, n int) error {
 	o := object{resource("batch", "jobs"), busy, fmt.Sprint("job-", n)}
-	text := fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":%q},"spec":{"backoffLimit":0,"template":{
-		"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"registry.example/job:%d-crash"}]}}}}`, o.name, n)
+	text := fmt.Sprintf(
+		`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":%q},"spec":{"backoffLimit":0,"template":{
+		"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"registry.example/job:%d-crash"}]}}}}`,
+		o.name, n)
 	if err := x.create(ctx, o, text); err != nil || n < 2 {
 		return err
 	}
@@ -149,7 +157,8 @@ func (x *incident) evict(ctx context.Context, n int) error {
 		return err
 	}
 	o := object{pods, busy, list.Items[n%len(list.Items)].GetName()}
-	text := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, o.name, busy)
+	text := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`,
+		o.name, busy)
 	err = x.create(ctx, o, text, "eviction")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // a controller was faster

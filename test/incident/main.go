@@ -2,12 +2,12 @@
 // holds what kubejournal wrote of it against what was done.
 //
 // It leaves a folder: the journal (rotated, too), the API server's audit log of all writes with the objects that were
-// answered, ledger.json with the steps, summary.txt and writers.txt with what the journal says of writers beside the truth,
-// tail.txt with the journal as a terminal of 100 columns shows it, and status.txt, page.html and page.png as they were in
-// the middle of an outage; and questions that people have after such a day, each with its answer, in a file of its own. It ends
-// with an error unless each write has its line, with its object and at its time, and the
-// journal its invariants. With -strict, a wrong manager, subresource or writtenAt is an error too, and so is a way to write whose
-// writer should be known and is not.
+// answered, ledger.json with the steps, summary.txt and writers.txt with what the journal says of writers beside the
+// truth, tail.txt with the journal as a terminal of 100 columns shows it, and status.txt, page.html and page.png as
+// they were in the middle of an outage; and questions that people have after such a day, each with its answer, in a
+// file of its own. It ends with an error unless each write has its line, with its object and at its time, and the
+// journal its invariants. With -strict, a wrong manager, subresource or writtenAt is an error too, and so is a way to
+// write whose writer should be known and is not.
 //
 //	story.go     the steps, in their order
 //	load.go      more of the same, for -load
@@ -104,6 +104,7 @@ func (x *incident) finish(ctx context.Context, strict bool) error {
 	}
 	kinds, examples, err := x.check(strict)
 	fmt.Printf("\n%s\nThe journal, and what was seen of it: %s\n", kinds, x.out)
-	return errors.Join(err, answered, x.giveBack(ctx), os.WriteFile(filepath.Join(x.out, "summary.txt"), []byte(kinds), 0o600),
+	return errors.Join(err, answered, x.giveBack(ctx),
+		os.WriteFile(filepath.Join(x.out, "summary.txt"), []byte(kinds), 0o600),
 		os.WriteFile(filepath.Join(x.out, "writers.txt"), []byte(examples), 0o600))
 }

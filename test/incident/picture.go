@@ -53,8 +53,10 @@ func (x *incident) look(ctx context.Context) error {
 		fmt.Fprintln(os.Stderr, "incident: no picture of the page without chromium")
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--user-data-dir="+filepath.Join(x.work, "chromium"), "--window-size=1280,1010", "--screenshot="+filepath.Join(x.out, "page.png"), "http://"+address+"/")
+	cmd := exec.CommandContext(ctx, chromium, "--headless=new", "--no-sandbox", "--disable-gpu",
+		"--disable-dev-shm-usage", "--hide-scrollbars",
+		"--user-data-dir="+filepath.Join(x.work, "chromium"), "--window-size=1280,1010",
+		"--screenshot="+filepath.Join(x.out, "page.png"), "http://"+address+"/")
 	cmd.Env = program.Environ(x.work)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("chromium: %w\n%s", err, out)
@@ -62,10 +64,13 @@ func (x *incident) look(ctx context.Context) error {
 	return nil
 }
 
-// onTerminal runs kubejournal on a terminal of 100 columns, which script makes, and keeps what it shows there, below a prompt.
+// onTerminal runs kubejournal on a terminal of 100 columns, which script makes, and keeps what it shows there, below a
+// prompt.
 func (x *incident) onTerminal(file, args string, status int) error {
-	cmd := exec.Command("script", "--quiet", "--return", "--command", `stty cols 100 && exec "$KUBEJOURNAL" `+args, "/dev/null")
-	cmd.Dir, cmd.Env = x.out, program.Environ(x.work, "KUBEJOURNAL="+x.program, "NO_COLOR=1", "TZ=UTC", "TERM=xterm", "PAGER=cat")
+	cmd := exec.Command("script", "--quiet", "--return", "--command", `stty cols 100 && exec "$KUBEJOURNAL" `+args,
+		"/dev/null")
+	cmd.Dir, cmd.Env = x.out,
+		program.Environ(x.work, "KUBEJOURNAL="+x.program, "NO_COLOR=1", "TZ=UTC", "TERM=xterm", "PAGER=cat")
 	shown, err := cmd.CombinedOutput()
 	got, err := statusOf(err)
 	if err == nil && !isStatus(got, status) {

@@ -24,7 +24,8 @@ type question struct {
 	check      func(*reply) error
 }
 
-// answered is the status of an answer: 0, or 3 where a stream that was asked about has not been confirmed for all of the time.
+// answered is the status of an answer: 0, or 3 where a stream that was asked about has not been confirmed for all of
+// the time.
 const answered = -1
 
 // reply is an answer as a program gets it.
@@ -39,23 +40,28 @@ func (x *incident) questions(lines []invariant.Line, writes *cluster.Writes) []q
 		{"before.txt", "history " + during(bad.Until.Add(-2*time.Minute), bad.Until), answered, x.rows([]expected{
 			{"Somebody edits", `MODIFIED configmaps shop/web-settings kubectl-edit data\["log.level"\] info→debug`},
 			{"Somebody else", `MODIFIED configmaps shop/web-settings kubectl-patch data.timeout 30s→3s`},
-			{"It gets a label", `MODIFIED configmaps shop/web-settings kubectl-label \+metadata.labels {"tier":"front"}`},
+			{"It gets a label",
+				`MODIFIED configmaps shop/web-settings kubectl-label \+metadata.labels {"tier":"front"}`},
 			{"It gets a label", `MODIFIED configmaps shop/web-settings - -metadata.labels`},
 			{"web is scaled from 3", `MODIFIED deployments.apps shop/web kubectl/scale spec.replicas 3→5`},
 			{"An autoscaler", `ADDED horizontalpodautoscalers.autoscaling shop/web kubectl-autoscale`},
 			{"An autoscaler", `MODIFIED deployments.apps shop/web kube-controller-manager/scale spec.replicas 5→6`},
-			{"The password", `MODIFIED secrets shop/db-login kubectl-client-side-apply data.password changed \(redacted\)`},
-			{"The password", `MODIFIED configmaps shop/web-banner kubectl-client-side-apply data.text .*Monday.*→.*Tuesday`},
+			{"The password",
+				`MODIFIED secrets shop/db-login kubectl-client-side-apply data.password changed \(redacted\)`},
+			{"The password",
+				`MODIFIED configmaps shop/web-banner kubectl-client-side-apply data.text .*Monday.*→.*Tuesday`},
 			{"An intern", `ADDED rolebindings.rbac.authorization.k8s.io shop/intern kubectl-create`},
 			{"A bad image", `MODIFIED deployments.apps shop/web kubectl-set .*web:1.4.0→.*web:1.5.0-bad`},
 		}, false)},
-		{"image.txt", "history deploy/web -n shop --field 'spec.template.spec.containers[*].image'", answered, x.rows([]expected{
-			{"The shop", `ADDED deployments.apps shop/web kubectl-client-side-apply .*\+spec.*image registry.example/web:1.4.0`},
-			{"A bad image", `MODIFIED deployments.apps shop/web kubectl-set .*:1.4.0→.*:1.5.0-bad`},
-			{"Meanwhile", `MODIFIED deployments.apps shop/web kubectl .*:1.5.0-bad→.*:1.4.0`},
-			{"and a second", `MODIFIED deployments.apps shop/web kubectl-set .*:1.4.0→.*:1.5.1-bad`},
-			{"Argo CD", `MODIFIED deployments.apps shop/web argocd .*:1.5.1-bad→.*:1.5.2`},
-		}, true)},
+		{"image.txt", "history deploy/web -n shop --field 'spec.template.spec.containers[*].image'", answered,
+			x.rows([]expected{
+				{"The shop", `ADDED deployments.apps shop/web kubectl-client-side-apply .*\+spec.*image ` +
+					`registry.example/web:1.4.0`},
+				{"A bad image", `MODIFIED deployments.apps shop/web kubectl-set .*:1.4.0→.*:1.5.0-bad`},
+				{"Meanwhile", `MODIFIED deployments.apps shop/web kubectl .*:1.5.0-bad→.*:1.4.0`},
+				{"and a second", `MODIFIED deployments.apps shop/web kubectl-set .*:1.4.0→.*:1.5.1-bad`},
+				{"Argo CD", `MODIFIED deployments.apps shop/web argocd .*:1.5.1-bad→.*:1.5.2`},
+			}, true)},
 		{"between.txt", "get cm/web-settings -n shop -o yaml --at " + moment(x.between), 0, func(r *reply) error {
 			return agree("kubectl", x.settings, r.stdout)
 		}},
@@ -71,13 +77,15 @@ func (x *incident) questions(lines []invariant.Line, writes *cluster.Writes) []q
 			}
 			return agree("the kubelet", want, names(r, failed))
 		}},
-		{"diff.txt", "diff -n shop --stat --since " + moment(bad.From) + " --until " + moment(drained.Until), 1, func(r *reply) error {
-			return errors.Join(has(r.stdout, `(?m)^deployment.apps shop/web +(changed|modified) `, `(?m)^job.batch shop/migrate +added `),
-				has(r.stderr, `came and went in between: [0-9]+ pods \(`))
-		}},
+		{"diff.txt", "diff -n shop --stat --since " + moment(bad.From) + " --until " + moment(drained.Until),
+			1, func(r *reply) error {
+				return errors.Join(has(r.stdout, `(?m)^deployment.apps shop/web +(changed|modified) `,
+					`(?m)^job.batch shop/migrate +added `),
+					has(r.stderr, `came and went in between: [0-9]+ pods \(`))
+			}},
 		{"deleted.txt", "get '*' -n preview --deleted", answered, func(r *reply) error {
-			return has(r.stdout, `(?m)^- +namespace/preview `, `(?m)^preview +configmap/web-settings `, `(?m)^preview +secret/db-login `,
-				`(?m)^preview +deployment.apps/web `, `(?m)^preview +pod/web-`)
+			return has(r.stdout, `(?m)^- +namespace/preview `, `(?m)^preview +configmap/web-settings `,
+				`(?m)^preview +secret/db-login `, `(?m)^preview +deployment.apps/web `, `(?m)^preview +pod/web-`)
 		}},
 		{"blame.txt", "blame deploy/web -n shop --spec", answered, x.blamed([]expected{
 			{"The shop", `kubectl-client-side-apply creationTimestamp: `},
@@ -92,21 +100,30 @@ func (x *incident) questions(lines []invariant.Line, writes *cluster.Writes) []q
 		})},
 		{"gap.txt", "history cm/web-banner -n shop -p", answered, func(r *reply) error {
 			return errors.Join(x.inGap(lines), has(r.stdout, `(?m)^[0-9:.]+ +GAP +configmaps +- +- +[0-9]+s: Expired`,
-				`(?m)^[0-9:.]+ +DELETED +configmaps +shop/web-banner +- +relist.*\n-- deleted between [0-9:]{8} and [0-9:]{8}$`))
+				`(?m)^[0-9:.]+ +DELETED +configmaps +shop/web-banner +- +relist.*\n-- deleted between [0-9:]{8} and `+
+					`[0-9:]{8}$`))
 		}},
 		{"in-gap.txt", "get cm/web-banner -n shop --at " + moment(out.Until), 3, func(r *reply) error {
-			return errors.Join(has(r.stdout, `(?m)^web-banner `), has(r.stderr, `not covered: configmaps shop/web-banner .*Expired`))
+			return errors.Join(has(r.stdout, `(?m)^web-banner `),
+				has(r.stderr, `not covered: configmaps shop/web-banner .*Expired`))
 		}},
 		{"never.txt", "get cm/web-setting -n shop", 1, func(r *reply) error {
-			return errors.Join(agree("nothing", "", r.stdout), has(r.stderr, `no line about configmaps of the name "web-setting".*did you mean web-settings\?`))
+			return errors.Join(agree("nothing", "", r.stdout),
+				has(r.stderr, `no line about configmaps of the name "web-setting".*did you mean web-settings\?`))
 		}},
-		{"related.txt", "history deploy/web -n shop --related " + during(argo.From, argo.Until), answered, x.related(lines, argo)},
-		{"coverage.txt", "coverage configmaps", 0, func(r *reply) error { return has(r.stdout, `(?m)^configmaps `, `Expired`) }},
-		{"verify.txt", "index --verify", 0, func(r *reply) error { return has(r.stdout, `^[0-9]+ lines, none missing`) }},
+		{"related.txt", "history deploy/web -n shop --related " + during(argo.From, argo.Until), answered,
+			x.related(lines, argo)},
+		{"coverage.txt", "coverage configmaps", 0, func(r *reply) error {
+			return has(r.stdout, `(?m)^configmaps `, `Expired`)
+		}},
+		{"verify.txt", "index --verify", 0, func(r *reply) error {
+			return has(r.stdout, `^[0-9]+ lines, none missing`)
+		}},
 	}
 }
 
-// related checks that history shows what a Deployment owns, and the Events about all of it, in the order of the journal.
+// related checks that history shows what a Deployment owns, and the Events about all of it, in the order of the
+// journal.
 func (x *incident) related(lines []invariant.Line, s *Step) func(*reply) error {
 	return func(r *reply) error {
 		family := map[string]bool{}
@@ -119,7 +136,8 @@ func (x *incident) related(lines []invariant.Line, s *Step) func(*reply) error {
 			for i := range lines {
 				var o metav1.PartialObjectMetadata
 				if l := &lines[i]; l.Object != nil && json.Unmarshal(l.Object, &o) == nil {
-					family[l.UID] = family[l.UID] || slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool { return family[string(ref.UID)] })
+					family[l.UID] = family[l.UID] || slices.ContainsFunc(o.OwnerReferences,
+						func(ref metav1.OwnerReference) bool { return family[string(ref.UID)] })
 				}
 			}
 		}
@@ -130,7 +148,8 @@ func (x *incident) related(lines []invariant.Line, s *Step) func(*reply) error {
 			if err != nil {
 				return err
 			}
-			in := !received.Before(s.From.Truncate(time.Millisecond)) && !received.After(s.Until.Truncate(time.Millisecond))
+			in := !received.Before(s.From.Truncate(time.Millisecond)) &&
+				!received.After(s.Until.Truncate(time.Millisecond))
 			if in && (family[l.UID] || l.Event != nil && family[l.Event.Regarding.UID]) {
 				want = append(want, l.Seq)
 			}
@@ -150,9 +169,11 @@ func (x *incident) related(lines []invariant.Line, s *Step) func(*reply) error {
 		}
 		return errors.Join(agree("the journal", want, got), x.rows([]expected{
 			{"Argo CD", `MODIFIED deployments.apps shop/web argocd .*:1.5.1-bad→.*:1.5.2`},
-		}, false)(r), has(r.stdout, `ADDED +replicasets.apps +shop/web-`, `ADDED +pods +shop/web-.* kube-controller-manager`,
-			`ADDED +events +shop/web\..* ScalingReplicaSet Deployment/web: `, `ADDED +events +shop/web-.* SuccessfulCreate ReplicaSet/web-`,
-			`ADDED +events +shop/web-.* Scheduled Pod/web-`))
+		}, false)(r),
+			has(r.stdout, `ADDED +replicasets.apps +shop/web-`, `ADDED +pods +shop/web-.* kube-controller-manager`,
+				`ADDED +events +shop/web\..* ScalingReplicaSet Deployment/web: `,
+				`ADDED +events +shop/web-.* SuccessfulCreate ReplicaSet/web-`,
+				`ADDED +events +shop/web-.* Scheduled Pod/web-`))
 	}
 }
 
@@ -165,7 +186,9 @@ func (x *incident) inGap(lines []invariant.Line) error {
 	d := slices.IndexFunc(requests, func(r cluster.Request) bool {
 		return r.Verb == "delete" && r.Resource == "configmaps" && r.Name == "web-banner"
 	})
-	g := slices.IndexFunc(lines, func(l invariant.Line) bool { return l.Type == invariant.Gap && l.Stream == "configmaps" })
+	g := slices.IndexFunc(lines, func(l invariant.Line) bool {
+		return l.Type == invariant.Gap && l.Stream == "configmaps"
+	})
 	if d < 0 || g < 0 {
 		return errors.New("nothing was deleted in a gap")
 	}
@@ -175,7 +198,8 @@ func (x *incident) inGap(lines []invariant.Line) error {
 	}
 	until, err := time.Parse(time.RFC3339Nano, lines[g].Time)
 	if deleted := requests[d]; err == nil && (from.After(deleted.Answered) || until.Before(deleted.Received)) {
-		err = fmt.Errorf("the gap is from %s to %s, the deletion at %s", clock(from), clock(until), clock(deleted.Received))
+		err = fmt.Errorf("the gap is from %s to %s, the deletion at %s", clock(from), clock(until),
+			clock(deleted.Received))
 	}
 	return err
 }
@@ -189,7 +213,8 @@ func (x *incident) note(ctx context.Context) error {
 	}
 	err = x.daemon.Wait(ctx, patience, "the journal has the config map", func() error {
 		lines, err := x.read()
-		if err == nil && !slices.ContainsFunc(lines, func(l invariant.Line) bool { return l.ResourceVersion == got.GetResourceVersion() }) {
+		written := func(l invariant.Line) bool { return l.ResourceVersion == got.GetResourceVersion() }
+		if err == nil && !slices.ContainsFunc(lines, written) {
 			err = errors.New("it has not")
 		}
 		return err
@@ -227,7 +252,8 @@ func (x *incident) giveBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = has(r.stderr, `secret preview/db-login: refused: redacted: data.password, data.user`, `left out, owned by ReplicaSet web-.*: pod preview/web-`,
+	err = has(r.stderr, `secret preview/db-login: refused: redacted: data.password, data.user`,
+		`left out, owned by ReplicaSet web-.*: pod preview/web-`,
 		`left out, made by the root CA certificate publisher: configmap preview/kube-root-ca.crt`)
 	if status != 1 {
 		err = errors.Join(err, fmt.Errorf("exit status %d", status))
@@ -236,7 +262,8 @@ func (x *incident) giveBack(ctx context.Context) error {
 		return fmt.Errorf("kubejournal %s: %w\n%s%s", args, err, r.stdout, r.stderr)
 	}
 	shown, err := x.shell(`"$KUBEJOURNAL" ` + args + ` | "$KUBECTL" apply -f -`).CombinedOutput()
-	err = errors.Join(err, x.keep("restored.txt", fmt.Sprintf("$ kubejournal %s | kubectl apply -f -\n%s", args, shown)), workload.Leak("restored.txt", shown))
+	err = errors.Join(err, x.keep("restored.txt",
+		fmt.Sprintf("$ kubejournal %s | kubectl apply -f -\n%s", args, shown)), workload.Leak("restored.txt", shown))
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, shown)
 	}

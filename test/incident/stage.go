@@ -79,7 +79,8 @@ func (x *incident) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if x.cluster, err = cluster.Start(ctx, cluster.Options{TimeLimit: timeLimit, Audit: cluster.AuditWrites}); err != nil {
+	if x.cluster, err = cluster.Start(ctx,
+		cluster.Options{TimeLimit: timeLimit, Audit: cluster.AuditWrites}); err != nil {
 		return err
 	}
 	if x.client, x.transport, err = workload.Connect(x.cluster.RESTConfig()); err != nil {
@@ -105,7 +106,8 @@ func (x *incident) emptyOut() error {
 			return fmt.Errorf("%s is no folder of an incident: %w", x.out, err)
 		}
 	}
-	return errors.Join(os.RemoveAll(x.out), os.MkdirAll(x.out, 0o750), os.WriteFile(filepath.Join(x.out, configFile), config, 0o600))
+	return errors.Join(os.RemoveAll(x.out), os.MkdirAll(x.out, 0o750),
+		os.WriteFile(filepath.Join(x.out, configFile), config, 0o600))
 }
 
 // clear ends everything.
@@ -133,8 +135,9 @@ func (x *incident) startControllers(ctx context.Context) error {
 	kubeconfig := "--kubeconfig=" + x.cluster.Kubeconfig()
 	for _, args := range [][]string{
 		{
-			"kube-controller-manager", kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=100", "--root-ca-file=" + x.cluster.RESTConfig().CAFile,
-			"--flex-volume-plugin-dir=" + x.work, "--horizontal-pod-autoscaler-sync-period=3s",
+			"kube-controller-manager", kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=100",
+			"--root-ca-file=" + x.cluster.RESTConfig().CAFile, "--flex-volume-plugin-dir=" + x.work,
+			"--horizontal-pod-autoscaler-sync-period=3s",
 			"--node-monitor-grace-period=" + timeLimit.String(), // nobody says every few seconds that a node is alive
 		},
 		{"kube-scheduler", kubeconfig, "--leader-elect=false", "--secure-port=0"},
@@ -170,7 +173,8 @@ func (x *incident) stopControllers() {
 
 // startDaemon starts kubejournal and returns when all of its streams watch.
 func (x *incident) startDaemon(ctx context.Context) (err error) {
-	cmd := exec.Command(x.program, "run", "--config", configFile, "--kubeconfig", filepath.Join(x.work, "door.kubeconfig"))
+	cmd := exec.Command(x.program, "run", "--config", configFile, "--kubeconfig",
+		filepath.Join(x.work, "door.kubeconfig"))
 	cmd.Dir = x.out
 	if x.daemon, err = program.Start(cmd, filepath.Join(x.out, "kubejournal.log")); err != nil {
 		return err
@@ -272,7 +276,8 @@ type door struct {
 func (d *door) open() (err error) {
 	for range 100 {
 		var listener net.Listener
-		if listener, err = net.Listen("tcp", cmp.Or(d.address, fmt.Sprintf("127.0.0.1:%d", 30000+rand.IntN(2000)))); err == nil {
+		if listener, err = net.Listen("tcp",
+			cmp.Or(d.address, fmt.Sprintf("127.0.0.1:%d", 30000+rand.IntN(2000)))); err == nil {
 			d.address = listener.Addr().String()
 			var open context.Context
 			open, d.shut = context.WithCancel(context.Background())

@@ -45,19 +45,25 @@ func (x *incident) story() []step {
 	return []step{
 		{"The shop and a preview of it are deployed", all(x.types("apply -f shop.yaml"), x.rolledOut(3))},
 		{"Somebody edits the config map: more log", all(
-			x.types("edit configmap web-settings -n shop", `KUBE_EDITOR=sed -i "s/level: info/level: debug/"`), x.note)},
-		{"Somebody else edits it again: a timeout", x.types(`patch configmap web-settings -n shop -p {"data":{"timeout":"3s"}}`)},
+			x.types("edit configmap web-settings -n shop", `KUBE_EDITOR=sed -i "s/level: info/level: debug/"`),
+			x.note)},
+		{"Somebody else edits it again: a timeout",
+			x.types(`patch configmap web-settings -n shop -p {"data":{"timeout":"3s"}}`)},
 		{"It gets a label, and loses it", all(
-			x.types("label configmap web-settings -n shop tier=front"), x.types("label configmap web-settings -n shop tier-"))},
+			x.types("label configmap web-settings -n shop tier=front"),
+			x.types("label configmap web-settings -n shop tier-"))},
 		{"web is scaled from 3 to 5", x.types("scale deployment web -n shop --replicas=5")},
 		{"An autoscaler is made, and has web at 6", all(
-			x.types("autoscale deployment web -n shop --min=6 --max=9"), x.becomes(web, "/spec/replicas", 6), x.rolledOut(6))},
+			x.types("autoscale deployment web -n shop --min=6 --max=9"), x.becomes(web, "/spec/replicas", 6),
+			x.rolledOut(6))},
 		{"The password is rotated, and the banner another", x.types("apply -f rotated.yaml")},
-		{"An intern may do everything in the shop", x.types("create rolebinding intern -n shop --clusterrole=admin --user=intern")},
+		{"An intern may do everything in the shop",
+			x.types("create rolebinding intern -n shop --clusterrole=admin --user=intern")},
 		{"A bad image is deployed, which no pod can pull", all(
 			x.types("set image deployment/web -n shop web=registry.example/web:1.5.0-bad"),
 			x.fails("1.5.0-bad", 3, waiting, "ImagePullBackOff"))},
-		{"A job fails, twice", all(x.types("create -f migrate.yaml"), x.fails("1.5.0-crash", 2, "/status/phase", "Failed"))},
+		{"A job fails, twice",
+			all(x.types("create -f migrate.yaml"), x.fails("1.5.0-crash", 2, "/status/phase", "Failed"))},
 		{"kubejournal is killed", x.killed},
 		{"Meanwhile web is rolled back", all(x.types("rollout undo deployment/web -n shop"), x.rolledOut(6))},
 		{"and a second bad image deployed", all(
@@ -79,7 +85,8 @@ func (x *incident) story() []step {
 			x.types("delete coupon summer -n shop"), x.types("delete crd coupons.shop.example.com"))},
 		{"The preview's namespace is deleted", all(x.remember, x.types("delete namespace preview"))},
 		{"A config map is deleted and made anew", all(
-			x.types("delete configmap flags -n shop"), x.types("create configmap flags -n shop --from-literal=checkout=new"))},
+			x.types("delete configmap flags -n shop"),
+			x.types("create configmap flags -n shop --from-literal=checkout=new"))},
 		{"An operator holds it by a finalizer, and lets it go", all(x.types(holds), x.types(letsGo))},
 		{"and holds it while it is deleted", all(
 			x.types(holds), x.types("delete configmap flags -n shop --wait=false"), x.types(letsGo))},
@@ -90,12 +97,14 @@ func (x *incident) story() []step {
 			x.types(`patch configmap web-settings -n shop -p {"data":{"timeout":"10s"}}`),
 			x.types("create configmap apology -n shop --from-literal=text=Sorry"))},
 		{"The API server restarts and forgets; the network comes back", x.forgets},
-		{"web is restarted, and the day is over", all(x.types("rollout restart deployment/web -n shop"), x.rolledOut(6))},
+		{"web is restarted, and the day is over",
+			all(x.types("rollout restart deployment/web -n shop"), x.rolledOut(6))},
 	}
 }
 
 const (
-	holds  = `patch configmap flags -n shop --field-manager=operator -p {"metadata":{"finalizers":["shop.example.com/held"]}}`
+	holds = `patch configmap flags -n shop --field-manager=operator -p {"metadata":{` +
+		`"finalizers":["shop.example.com/held"]}}`
 	letsGo = `patch configmap flags -n shop --field-manager=operator -p {"metadata":{"finalizers":null}}`
 )
 
@@ -123,7 +132,8 @@ func (x *incident) contend(ctx context.Context) error {
 }
 
 // patch is what a client of this name writes.
-func (x *incident) patch(ctx context.Context, o object, how types.PatchType, patch, who string, subresources ...string) error {
+func (x *incident) patch(ctx context.Context, o object, how types.PatchType, patch, who string,
+	subresources ...string) error {
 	_, err := x.in(o).Patch(ctx, o.name, how, []byte(patch), metav1.PatchOptions{FieldManager: who}, subresources...)
 	return err
 }
@@ -162,7 +172,8 @@ func (x *incident) fails(image string, n int, field, as string) func(context.Con
 			}
 			failed := 0
 			for _, pod := range list.Items {
-				if of, _ := value(pod.Object, "/spec/containers/0/image").(string); strings.HasSuffix(of, image) && same(value(pod.Object, field), as) {
+				if of, _ := value(pod.Object, "/spec/containers/0/image").(string); strings.HasSuffix(of, image) &&
+					same(value(pod.Object, field), as) {
 					failed++
 				}
 			}

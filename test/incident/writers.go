@@ -29,14 +29,17 @@ const (
 type judged struct {
 	*invariant.Line
 	writers []*cluster.Request
-	// key is the line's origin and type, and the verb, resource and writer of the request; where there is none, a hyphen for each.
+	// key is the line's origin and type, and the verb, resource and writer of the request; where there is none, a
+	// hyphen for each.
 	key                        string
 	manager, subresource, when answer
 }
 
-// judge holds what a line says of its writer against the requests. A manager without a subresource says that there was none.
+// judge holds what a line says of its writer against the requests. A manager without a subresource says that there was
+// none.
 func judge(l *invariant.Line, writers []*cluster.Request) judged {
-	j := judged{Line: l, writers: writers, key: l.Origin + " " + l.Type + " - - -", manager: wrong, subresource: wrong, when: wrong}
+	j := judged{Line: l, writers: writers, key: l.Origin + " " + l.Type + " - - -", manager: wrong, subresource: wrong,
+		when: wrong}
 	at, err := time.Parse(time.RFC3339, l.WrittenAt)
 	for i, r := range writers {
 		manager, subresource := r.Manager()
@@ -71,7 +74,8 @@ func judgeAll(lines []invariant.Line, writes *cluster.Writes) (all []judged) {
 			resource += "." + l.Group
 		}
 		if l.Origin != "" {
-			v, isNew := cluster.Version{UID: l.UID, Number: l.ResourceVersion}, l.Type == invariant.Added && l.Origin == invariant.FromWatch
+			v, isNew := cluster.Version{UID: l.UID, Number: l.ResourceVersion},
+				l.Type == invariant.Added && l.Origin == invariant.FromWatch
 			all = append(all, judge(l, writes.By(v, resource, l.Namespace, l.Name, isNew)))
 		}
 	}
@@ -125,15 +129,16 @@ func table(all []judged) string {
 		kinds[kind].add(&all[i])
 		total.add(&all[i])
 	}
-	text := "| origin | type | request | writer | lines | manager right | absent | wrong | subresource right | absent | wrong " +
-		"| writtenAt right | absent | wrong |\n" + strings.Repeat("| --- ", 14) + "|\n"
+	text := "| origin | type | request | writer | lines | manager right | absent | wrong | subresource right | " +
+		"absent | wrong | writtenAt right | absent | wrong |\n" + strings.Repeat("| --- ", 14) + "|\n"
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		text += kinds[kind].row(kind)
 	}
 	return text + total.row("all | | | ")
 }
 
-// ways are the ways to write that the story has: patterns of a key. Of those that are known, the journal has to say who wrote.
+// ways are the ways to write that the story has: patterns of a key. Of those that are known, the journal has to say who
+// wrote.
 var ways = []struct {
 	name, pattern string
 	known         bool
@@ -148,7 +153,8 @@ var ways = []struct {
 	{"`kubectl rollout restart`", "watch MODIFIED patch deployments.apps kubectl-rollout", true},
 	{"`kubectl scale`", "watch MODIFIED * deployments.apps/scale kubectl/scale", true},
 	{"horizontal pod autoscaler", "watch MODIFIED * deployments.apps/scale kube-controller-manager/scale", true},
-	{"Deployment controller, status", "watch MODIFIED update deployments.apps/status kube-controller-manager/status", true},
+	{"Deployment controller, status",
+		"watch MODIFIED update deployments.apps/status kube-controller-manager/status", true},
 	{"Deployment controller, ReplicaSet", "watch MODIFIED update replicasets.apps kube-controller-manager", true},
 	{"scheduler binds a pod", "watch MODIFIED create pods/binding kube-scheduler/binding", false},
 	{"kubelet, status", "watch MODIFIED patch pods/status kubelet/status", true},
@@ -166,9 +172,11 @@ var ways = []struct {
 	{"changed in an outage, found by comparison", "relist MODIFIED patch configmaps kubectl-patch", false},
 }
 
-// show makes a table of the ways to write, with the first line of each that says something, as kubejournal tail shows it.
+// show makes a table of the ways to write, with the first line of each that says something, as kubejournal tail shows
+// it.
 func (x *incident) show(all []judged) (text string, faults []error) {
-	text = "| way to write | lines | truth: who | the journal | truth: when | writtenAt | who right | absent | wrong | tail: WHO | tail: WHAT |\n" +
+	text = "| way to write | lines | truth: who | the journal | truth: when | writtenAt | who right | absent | wrong " +
+		"| tail: WHO | tail: WHAT |\n" +
 		strings.Repeat("| --- ", 11) + "|\n"
 	for _, way := range ways {
 		parts := strings.Fields(way.pattern)

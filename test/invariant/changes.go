@@ -18,10 +18,10 @@ func Changes(lines []Line) error {
 	return c.Err()
 }
 
-// ChangesCheck checks what lines say of what changed, of any number of streams: applied to the object of the line before,
-// it gives the line's own. It takes a MODIFIED line without changes for a fault, unless the object is the same, or the
-// version before cannot be known: after a line without an object, after a gap that came from lost files, and of what a
-// list shows twice. It keeps the last version of each object and nothing else. The zero value has seen nothing.
+// ChangesCheck checks what lines say of what changed, of any number of streams: applied to the object of the line
+// before, it gives the line's own. It takes a MODIFIED line without changes for a fault, unless the object is the same,
+// or the version before cannot be known: after a line without an object, after a gap that came from lost files, and of
+// what a list shows twice. It keeps the last version of each object and nothing else. The zero value has seen nothing.
 type ChangesCheck struct {
 	streams map[string]*changing
 	faults  faults

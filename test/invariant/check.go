@@ -10,14 +10,15 @@ import (
 // Options of All.
 type Options struct {
 	First uint64 // seq of the first line; default 1
-	// Interrupted says that the daemon was killed, or lost its server, while it listed: a first sync may then begin again
-	// in the middle, and a relist find another reason for a GAP.
+	// Interrupted says that the daemon was killed, or lost its server, while it listed: a first sync may then begin
+	// again in the middle, and a relist find another reason for a GAP.
 	Interrupted bool
 }
 
 // All runs every check that needs nothing but the lines.
 func All(lines []Line, o Options) error {
-	return errors.Join(Sequence(lines, max(o.First, 1)), Shape(lines), Unique(lines), Objects(lines), Streams(lines, o.Interrupted))
+	return errors.Join(Sequence(lines, max(o.First, 1)), Shape(lines), Unique(lines), Objects(lines),
+		Streams(lines, o.Interrupted))
 }
 
 // Sequence checks that seq begins at first and rises by one.
@@ -78,7 +79,8 @@ func shape(f *faults, l *Line) {
 		version = "/" + stream + version
 	}
 	namespaced := about + "/" + l.Stream + version // where a stream of all namespaces has the object, too
-	if want := about + version; l.ID != want && (l.ID != namespaced || !strings.Contains(l.Stream, "?namespace=")) && !shortened(l.ID, want) {
+	if want := about + version; l.ID != want && (l.ID != namespaced || !strings.Contains(l.Stream, "?namespace=")) &&
+		!shortened(l.ID, want) {
 		f.at(l, "id is not %s", want)
 	}
 	if _, err := time.Parse("2006-01-02T15:04:05.000000000Z", l.Time); err != nil {
@@ -118,7 +120,8 @@ func ofFiles(f *faults, l *Line) {
 
 // shortened reports whether an id is a long one of the most bytes that one may have.
 func shortened(id, long string) bool {
-	return len(long) > 500 && len(id) <= 512 && len(id) > 500 && strings.Contains(id, "~") && id[strings.LastIndex(id, "/"):] == long[strings.LastIndex(long, "/"):]
+	return len(long) > 500 && len(id) <= 512 && len(id) > 500 && strings.Contains(id, "~") &&
+		id[strings.LastIndex(id, "/"):] == long[strings.LastIndex(long, "/"):]
 }
 
 // Unique checks that no id stands twice in one epoch, but that of a GAP for what was lost on this side, at a version
@@ -153,7 +156,8 @@ func Unique(lines []Line) error {
 				delete(earlier, object)
 			}
 		}
-		if before := seen[k]; before != nil && (l.Type != Gap || l.Reason != CheckpointLost && l.Reason != JournalTruncated) {
+		if before := seen[k]; before != nil &&
+			(l.Type != Gap || l.Reason != CheckpointLost && l.Reason != JournalTruncated) {
 			f.at(l, "the id stands at %s already", before.Where)
 		}
 		seen[k] = l

@@ -12,7 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// The types of lines, the origins, and the reasons of a GAP that change what can be compared or what may come before it.
+// The types of lines, the origins, and the reasons of a GAP that change what can be compared or what may come before
+// it.
 const (
 	Added    = "ADDED"
 	Modified = "MODIFIED"

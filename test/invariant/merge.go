@@ -12,22 +12,23 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// Merge makes one journal of those of several replicas, as kubejournal's readers do: what these make of them is judged as the
-// journal of one daemon is. Beside the merged lines it returns those about objects that were left out since their id had come before.
-// The journals must belong together, and what Merge cannot read is an error.
+// Merge makes one journal of those of several replicas, as kubejournal's readers do: what these make of them is judged
+// as the journal of one daemon is. Beside the merged lines it returns those about objects that were left out since
+// their id had come before. The journals must belong together, and what Merge cannot read is an error.
 func Merge(journals ...[]Line) (merged, repeated []Line, err error) {
 	var sources []merge.Source
 	for n, lines := range journals {
-		sources = append(sources, merge.Source{Name: fmt.Sprintf("journal %d", n+1), Lines: func(context.Context) iter.Seq2[merge.Line, error] {
-			return func(yield func(merge.Line, error) bool) {
-				for i := range lines {
-					var l line.Fields
-					if err := l.Parse(lines[i].raw); !yield(merge.Line{Fields: &l}, err) {
-						return
+		sources = append(sources, merge.Source{Name: fmt.Sprintf("journal %d", n+1),
+			Lines: func(context.Context) iter.Seq2[merge.Line, error] {
+				return func(yield func(merge.Line, error) bool) {
+					for i := range lines {
+						var l line.Fields
+						if err := l.Parse(lines[i].raw); !yield(merge.Line{Fields: &l}, err) {
+							return
+						}
 					}
 				}
-			}
-		}})
+			}})
 	}
 	ctx := context.Background()
 	plan, err := merge.Scan(ctx, sources, func(string) bool { return false })
@@ -64,8 +65,8 @@ func (m *mergedLines) Read(at int64) (*line.Fields, error) {
 	return &m.read, m.read.Parse(m.all[at].raw)
 }
 
-// repeats returns the lines of watches that are in the journals more often than in the merged one, in their order: of each id, the
-// last ones.
+// repeats returns the lines of watches that are in the journals more often than in the merged one, in their order: of
+// each id, the last ones.
 func repeats(journals [][]Line, merged []Line) (all []Line) {
 	type key struct{ stream, id string }
 	left := make(map[key]int)
@@ -73,7 +74,9 @@ func repeats(journals [][]Line, merged []Line) (all []Line) {
 		left[key{merged[i].Stream, merged[i].ID}]++
 	}
 	lines := slices.Concat(journals...)
-	slices.SortStableFunc(lines, func(a, b Line) int { return cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortStableFunc(lines, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Seq, b.Seq))
+	})
 	for i := range lines {
 		l := &lines[i]
 		if k := (key{l.Stream, l.ID}); l.Origin == FromWatch {

@@ -119,10 +119,12 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 		f.at(l, "from %d: what is missing cannot be known", from)
 	case l.Reason == JournalTruncated && toOK:
 	case l.Reason == CheckpointLost && l.Term > 1 && toOK: // another replica has written of the stream
-	case l.Reason == Ahead && l.Term > 1 && l.FromResourceVersion == "" && toOK: // so it has here, and all is written again
+	// so it has here, and all is written again
+	case l.Reason == Ahead && l.Term > 1 && l.FromResourceVersion == "" && toOK:
 	case s.synced && !fromOK || !toOK:
 		f.at(l, "a GAP between %q and %q", l.FromResourceVersion, l.ResourceVersion)
-	case l.Reason == Ahead && l.Term == 0 && from <= to: // else renewals of the Lease may have brought it past that again
+	// else renewals of the Lease may have brought it past that again
+	case l.Reason == Ahead && l.Term == 0 && from <= to:
 		f.at(l, "the server at %d is not behind %d", to, from)
 	case l.Reason != Ahead && from > to:
 		f.at(l, "the GAP goes back from %d to %d", from, to)
@@ -133,7 +135,8 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 		if !interrupted || !slices.Contains([]string{Ahead, CheckpointLost, JournalTruncated}, l.Reason) {
 			f.at(l, "a GAP within the one of %s", s.gap.Where)
 		}
-		if open, _ := number(s.gap.ResourceVersion); from < open && l.Reason != JournalTruncated && (l.Reason != Ahead || fromOK) && (l.Reason != CheckpointLost || l.Term == 0) {
+		if open, _ := number(s.gap.ResourceVersion); from < open && l.Reason != JournalTruncated &&
+			(l.Reason != Ahead || fromOK) && (l.Reason != CheckpointLost || l.Term == 0) {
 			f.at(l, "does not go on where %s ended", s.gap.Where)
 		}
 	}
@@ -157,7 +160,8 @@ func (s *stream) close(f *faults, l *Line, interrupted bool) {
 		got := *l.Count
 		got.Unchanged = 0
 		// A first sync has no line at its beginning: of one that began again only the bound is known.
-		loose := s.gap == nil && interrupted && got.Added <= s.count.Added && got.Modified <= s.count.Modified && got.Deleted <= s.count.Deleted
+		loose := s.gap == nil && interrupted && got.Added <= s.count.Added && got.Modified <= s.count.Modified &&
+			got.Deleted <= s.count.Deleted
 		if got != s.count && !loose {
 			f.at(l, "count says %+v, the lines are %+v", got, s.count)
 		}

@@ -114,12 +114,13 @@ func Expect(k Key, content []byte) (Object, error) {
 	return Object{UID: uid, ResourceVersion: rv, Content: c}, nil
 }
 
-// shown reports whether an annotation of a Secret shows one of its values, in the ways that tests write them: plain, in base64, in
-// JSON; or is known to.
+// shown reports whether an annotation of a Secret shows one of its values, in the ways that tests write them: plain, in
+// base64, in JSON; or is known to.
 func shown(name, text string, values []string) bool {
 	for _, v := range values {
 		plain, err := base64.StdEncoding.DecodeString(v)
-		if len(v) >= 4 && strings.Contains(text, v) || err == nil && len(plain) >= 4 && strings.Contains(text, string(plain)) {
+		if len(v) >= 4 && strings.Contains(text, v) ||
+			err == nil && len(plain) >= 4 && strings.Contains(text, string(plain)) {
 			return true
 		}
 	}
@@ -138,7 +139,8 @@ func Compare(journal, server State) error {
 		case !live:
 			f.add("%s: the journal has %s at %s, the server has none", k, told.UID, told.ResourceVersion)
 		case told.UID != is.UID || told.ResourceVersion != is.ResourceVersion:
-			f.add("%s: the journal has %s at %s, the server %s at %s", k, told.UID, told.ResourceVersion, is.UID, is.ResourceVersion)
+			f.add("%s: the journal has %s at %s, the server %s at %s", k, told.UID, told.ResourceVersion, is.UID,
+				is.ResourceVersion)
 		case told.Content != nil && !reflect.DeepEqual(is.Content, told.Content):
 			f.add("%s: content (-server +journal):\n%s", k, cmp.Diff(is.Content, told.Content))
 		}

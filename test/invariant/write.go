@@ -17,8 +17,8 @@ type Write struct {
 	Time            time.Time
 }
 
-// Covered checks that each write at a time that is covered stands in the journal, as it was and not as a net result, with a
-// line that came at once where the cover is not late. It takes lines of a journal that may end anywhere.
+// Covered checks that each write at a time that is covered stands in the journal, as it was and not as a net result,
+// with a line that came at once where the cover is not late. It takes lines of a journal that may end anywhere.
 func Covered(lines []Line, writes []Write, covered func(stream string, t time.Time) (is, late bool)) error {
 	type told struct {
 		stream       string
@@ -106,7 +106,9 @@ func Writes(lines []Line, writes []Write) error {
 		}
 		got := told[version{w.Stream, w.Epoch, w.UID, w.ResourceVersion}]
 		n, _ := number(w.ResourceVersion)
-		inside := slices.ContainsFunc(net[w.Stream], func(v window) bool { return v.epoch == w.Epoch && v.from < n && n <= v.to })
+		inside := slices.ContainsFunc(net[w.Stream], func(v window) bool {
+			return v.epoch == w.Epoch && v.from < n && n <= v.to
+		})
 		switch {
 		case len(got) > 1:
 			f.add("%s: %s/%s stands there %d times: %v", w.What, w.UID, w.ResourceVersion, len(got), got)

@@ -67,7 +67,9 @@ func (j *Journal) Start() {
 	var err error
 	j.file, err = journal.OpenFile(j.Path, journal.Options{MaxSize: 1 << 40, Compress: true})
 	j.check(err)
-	_, err = j.file.ReadBack(j.mark, j.seq, true, func([]byte, uint64) error { return errors.New("a line behind the last commit") })
+	_, err = j.file.ReadBack(j.mark, j.seq, true, func([]byte, uint64) error {
+		return errors.New("a line behind the last commit")
+	})
 	j.check(err)
 	j.coverage, err = coverage.Open(j.Path, coverage.Options{Now: func() time.Time { return j.Now }})
 	j.check(err)
@@ -91,7 +93,8 @@ func (j *Journal) end(clean bool) {
 	j.file = nil
 }
 
-// Confirm commits what was written, with the streams having all that the server had done by now; late: all that had waited.
+// Confirm commits what was written, with the streams having all that the server had done by now; late: all that had
+// waited.
 func (j *Journal) Confirm(late bool, streams ...*Stream) {
 	j.t.Helper()
 	j.check(j.file.Sync())
@@ -149,8 +152,8 @@ func (j *Journal) rotating() {
 	}
 }
 
-// Compact makes rotated files take at most so many bytes, which all are younger than the minimum age, and waits until they
-// do.
+// Compact makes rotated files take at most so many bytes, which all are younger than the minimum age, and waits until
+// they do.
 func (j *Journal) Compact(bytes int64) {
 	j.t.Helper()
 	const active = 1 << 20 // which counts too
@@ -187,8 +190,10 @@ func (j *Journal) Seal() {
 			continue
 		}
 		sum := fmt.Sprintf("%x", sha256.Sum256(content))
-		j.chain = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %d %d %d %s\n", j.chain, from, to, len(content), sum)))
-		j.write(fmt.Appendf(nil, `,"time":"%s","type":"SEALED","id":"journal/%d-%d/%[1]s/SEALED","stream":"journal","version":"v1","resource":"journal",`+
+		j.chain = fmt.Sprintf("%x",
+			sha256.Sum256(fmt.Appendf(nil, "%s %d %d %d %s\n", j.chain, from, to, len(content), sum)))
+		j.write(fmt.Appendf(nil, `,"time":"%s","type":"SEALED","id":"journal/%d-%d/%[1]s/SEALED","stream":"journal",`+
+			`"version":"v1","resource":"journal",`+
 			`"kind":"Journal","sealed":{"fromSeq":%[2]d,"toSeq":%d,"bytes":%d,"sha256":"%s","chain":"%s"}}`+"\n",
 			j.Now.UTC().Format("2006-01-02T15:04:05.000000000Z"), from, to, len(content), sum, j.chain))
 		j.sealed = to
@@ -248,7 +253,8 @@ func (j *Journal) Stream(name, kind string) *Stream {
 	resource, scope, scoped := strings.Cut(name, "?")
 	resource, group, _ := strings.Cut(resource, ".")
 	apiVersion := "v1"
-	if first, rest, ok := strings.Cut(group, "."); ok && strings.HasPrefix(first, "v") && strings.ContainsAny(first[1:2], "123") {
+	if first, rest, ok := strings.Cut(group, "."); ok && strings.HasPrefix(first, "v") &&
+		strings.ContainsAny(first[1:2], "123") {
 		apiVersion, group = first, rest
 	}
 	name = resource
@@ -308,8 +314,8 @@ func (j *Journal) made() time.Time {
 	return j.Made
 }
 
-// Put writes the line of a version: ADDED, or MODIFIED if the stream has the object. by is MANAGER or MANAGER/SUBRESOURCE, ""
-// where that is not known, and then it is not known either when a late one was made.
+// Put writes the line of a version: ADDED, or MODIFIED if the stream has the object. by is MANAGER or
+// MANAGER/SUBRESOURCE, "" where that is not known, and then it is not known either when a late one was made.
 func (s *Stream) Put(by, text string) {
 	s.j.t.Helper()
 	o, v := s.object(text)
@@ -336,7 +342,8 @@ func (s *Stream) changed(before, v version) []byte {
 	s.j.check(err)
 	for _, key := range slices.Sorted(maps.Keys(v.data)) {
 		if was, there := before.data[key]; s.secret && there && was != v.data[key] {
-			all = fmt.Appendf(all[:len(all)-1], `,{"op":"replace","path":"/data/%s","old":"REDACTED","value":"REDACTED"}]`, key)
+			all = fmt.Appendf(all[:len(all)-1],
+				`,{"op":"replace","path":"/data/%s","old":"REDACTED","value":"REDACTED"}]`, key)
 		}
 	}
 	return all
@@ -416,7 +423,9 @@ func (s *Stream) Gap(reason line.Reason, from time.Time) {
 	s.origin, s.count = line.FromRelist, line.Count{}
 	s.progress.Lost = string(reason)
 	s.j.Confirm(false)
-	s.j.coverage.Committed(s.j.seq, s.j.mark.FirstSeq, func(yield func(string, coverage.Progress) bool) { yield(s.name, s.progress) })
+	s.j.coverage.Committed(s.j.seq, s.j.mark.FirstSeq, func(yield func(string, coverage.Progress) bool) {
+		yield(s.name, s.progress)
+	})
 }
 
 // Synced ends a list.

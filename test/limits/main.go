@@ -180,7 +180,8 @@ func start(ctx context.Context, o *options, dir string, out io.Writer) (*target,
 	}
 	config := fmt.Sprintf("kubernetes: {kubeconfig: %s}\ncheckpoint: {path: %s}\nlisten: 127.0.0.1:0\n"+
 		"output: {path: %s, maxSize: 16MiB, maxTotalSize: 64MiB, maxFiles: 0}\n"+
-		"resources:\n  - configmaps\n  - {resource: '*', group: '*'}\n", kubeconfig, filepath.Join(dir, "kubejournal.db"), t.journal)
+		"resources:\n  - configmaps\n  - {resource: '*', group: '*'}\n", kubeconfig,
+		filepath.Join(dir, "kubejournal.db"), t.journal)
 	file := filepath.Join(dir, "kubejournal.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
@@ -189,7 +190,8 @@ func start(ctx context.Context, o *options, dir string, out io.Writer) (*target,
 	switch t.group, err = newGroup(t.limit); {
 	case err == nil:
 		// A shell goes into the group, and becomes the daemon.
-		cmd = exec.Command("/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, t.group.procs(), o.program, "run", "--config", file)
+		cmd = exec.Command("/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, t.group.procs(), o.program, "run",
+			"--config", file)
 		fmt.Fprintf(out, "memory: a control group's limit of %d MiB, GOMEMLIMIT=%s\n", t.limit>>20, goLimit)
 	default:
 		t.group = nil

@@ -30,13 +30,14 @@ var (
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 )
 
-// tenant writes in the namespace evil as fast as the server takes it: a large object with small patches, deep ones, many of
-// long names, and of several kinds. Meanwhile somebody else changes something in the namespace shop each 100 ms. It returns
-// how often was written there and here, and fails where a change of shop has no line in the end.
+// tenant writes in the namespace evil as fast as the server takes it: a large object with small patches, deep ones,
+// many of long names, and of several kinds. Meanwhile somebody else changes something in the namespace shop each 100
+// ms. It returns how often was written there and here, and fails where a change of shop has no line in the end.
 func (t *target) tenant(ctx context.Context, o *options) (sent, held int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.tenant)
 	defer cancel()
-	large := map[string]any{"metadata": map[string]any{"namespace": "evil", "name": "large"}, "data": map[string]any{"pad": text(900_000)}}
+	large := map[string]any{"metadata": map[string]any{"namespace": "evil", "name": "large"},
+		"data": map[string]any{"pad": text(900_000)}}
 	if _, err := t.server.Create(configmaps, large); err != nil {
 		return 0, 0, err
 	}
@@ -52,7 +53,8 @@ func (t *target) tenant(ctx context.Context, o *options) (sent, held int, err er
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for n := 0; errs[1] == nil; n++ {
-			web := map[string]any{"metadata": map[string]any{"namespace": "shop", "name": "web"}, "spec": map[string]any{"replicas": n}}
+			web := map[string]any{"metadata": map[string]any{"namespace": "shop", "name": "web"},
+				"spec": map[string]any{"replicas": n}}
 			put := t.server.Update
 			if n == 0 {
 				put = t.server.Create
@@ -72,7 +74,8 @@ func (t *target) tenant(ctx context.Context, o *options) (sent, held int, err er
 	if err := errors.Join(errs[:]...); err != nil {
 		return sent, len(wanted), err
 	}
-	if err := t.writesOn(context.WithoutCancel(ctx)); err != nil { // all that came before is written then, but for other streams
+	// all that came before is written then, but for other streams
+	if err := t.writesOn(context.WithoutCancel(ctx)); err != nil {
 		return sent, len(wanted), err
 	}
 	return sent, len(wanted), t.until(context.WithoutCancel(ctx), "written in full", func(context.Context) error {
@@ -97,15 +100,18 @@ func (t *target) flood(n int) (err error) {
 	}
 	switch n % 8 {
 	case 0:
-		_, err = t.server.Create(configmaps, named(strings.Repeat("n", 240)+strconv.Itoa(n), map[string]any{"data": map[string]any{"a": text(10_000)}}))
+		_, err = t.server.Create(configmaps,
+			named(strings.Repeat("n", 240)+strconv.Itoa(n), map[string]any{"data": map[string]any{"a": text(10_000)}}))
 	case 1:
 		_, err = t.server.Create(pods, named("pod-"+strconv.Itoa(n), map[string]any{"spec": nested(500)}))
 	case 2:
-		_, err = t.server.Create(deployments, named("web-"+strconv.Itoa(n), map[string]any{"spec": map[string]any{"replicas": n}}))
+		_, err = t.server.Create(deployments,
+			named("web-"+strconv.Itoa(n), map[string]any{"spec": map[string]any{"replicas": n}}))
 	case 3:
 		_, err = t.server.Delete(deployments, "evil", "web-"+strconv.Itoa(n-1))
 	default:
-		_, err = t.server.Patch(configmaps, "evil", "large", map[string]any{"data": map[string]any{"n": strconv.Itoa(n)}})
+		_, err = t.server.Patch(configmaps, "evil", "large",
+			map[string]any{"data": map[string]any{"n": strconv.Itoa(n)}})
 	}
 	return err
 }
@@ -136,8 +142,8 @@ type line struct {
 
 var compacted = regexp.MustCompile(`\.jsonl\.compacted-(\d+)\.gz$`)
 
-// lines calls fn with the lines of a journal that is being written, as docs/operations.md has its files. An error can be
-// of a file that has got another name meanwhile.
+// lines calls fn with the lines of a journal that is being written, as docs/operations.md has its files. An error can
+// be of a file that has got another name meanwhile.
 func lines(journal string, fn func(*line)) error {
 	paths, err := filepath.Glob(strings.TrimSuffix(journal, ".jsonl") + "*")
 	if err != nil {
@@ -150,7 +156,8 @@ func lines(journal string, fn func(*line)) error {
 	var parts []part
 	for _, path := range paths {
 		name := filepath.Base(path)
-		if strings.HasSuffix(name, ".index") || strings.HasSuffix(name, ".coverage") || strings.HasSuffix(name, ".gz") && slices.Contains(paths, strings.TrimSuffix(path, ".gz")) {
+		if strings.HasSuffix(name, ".index") || strings.HasSuffix(name, ".coverage") ||
+			strings.HasSuffix(name, ".gz") && slices.Contains(paths, strings.TrimSuffix(path, ".gz")) {
 			continue
 		}
 		var p part
@@ -167,7 +174,9 @@ func lines(journal string, fn func(*line)) error {
 			parts = append(parts, p)
 		}
 	}
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(b.upTo, a.upTo)) })
+	slices.SortFunc(parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(b.upTo, a.upTo))
+	})
 	next := uint64(0)
 	for _, p := range parts {
 		for i := range p.lines {

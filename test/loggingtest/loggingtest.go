@@ -1,5 +1,5 @@
-// Package loggingtest keeps the log of the Kubernetes client out of the output of tests. Whoever makes a request gets its
-// error; that the client logs it as well is noise where tests kill servers under it.
+// Package loggingtest keeps the log of the Kubernetes client out of the output of tests. Whoever makes a request gets
+// its error; that the client logs it as well is noise where tests kill servers under it.
 package loggingtest
 
 import (

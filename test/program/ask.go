@@ -25,7 +25,8 @@ type Stream struct{ Stream, State, Reason string }
 func Listening(log []byte) string {
 	for line := range bytes.Lines(log) {
 		var entry struct{ Msg, Address string }
-		if bytes.Contains(line, []byte("listening")) && json.Unmarshal(line, &entry) == nil && entry.Msg == "listening" {
+		if bytes.Contains(line, []byte("listening")) && json.Unmarshal(line, &entry) == nil &&
+			entry.Msg == "listening" {
 			return entry.Address
 		}
 	}

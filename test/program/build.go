@@ -28,7 +28,8 @@ func Root() (string, error) {
 		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if err == nil {
 			for line := range strings.Lines(string(content)) {
-				if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "module" && fields[1] == mainModule {
+				if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "module" &&
+					fields[1] == mainModule {
 					return dir, nil
 				}
 			}
@@ -67,7 +68,8 @@ func Build(ctx context.Context, dir string, args ...string) (string, error) {
 		return "", fmt.Errorf("build kubejournal: %w", err)
 	}
 	defer unlock()
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-buildvcs=false", "-o", shared}, args, []string{"./cmd/kubejournal"})...)
+	cmd := exec.CommandContext(ctx, "go",
+		slices.Concat([]string{"build", "-buildvcs=false", "-o", shared}, args, []string{"./cmd/kubejournal"})...)
 	cmd.Dir = root
 	// An interrupt lets the go command remove its work folder and end its compilers.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

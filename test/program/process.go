@@ -35,7 +35,8 @@ type Process struct {
 // Environ is the environment of a program with a folder of its own, and nothing of the developer's: HOME, TMPDIR, PATH,
 // and more. A race that the race detector finds ends the program.
 func Environ(dir string, more ...string) []string {
-	return append([]string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"}, more...)
+	return append([]string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"},
+		more...)
 }
 
 // Start starts cmd. Its stderr, and its stdout unless cmd has one, are appended to the file at log. A nil environment
@@ -61,8 +62,8 @@ func Start(cmd *exec.Cmd, log string) (*Process, error) {
 	began := make(chan error, 1)
 	go func() {
 		defer close(p.done)
-		// Linux kills a child when the thread that started it ends. This one stays as long as the child does, and longer,
-		// since it may have started another one before.
+		// Linux kills a child when the thread that started it ends. This one stays as long as the child does, and
+		// longer, since it may have started another one before.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		p.started = time.Now()
@@ -136,8 +137,8 @@ func (p *Process) End() {
 	}
 }
 
-// Kill ends the program by SIGKILL and returns the moment just after the signal. The error wraps ErrEnded if the program
-// did not live until then.
+// Kill ends the program by SIGKILL and returns the moment just after the signal. The error wraps ErrEnded if the
+// program did not live until then.
 func (p *Process) Kill() (time.Time, error) {
 	err := p.Signal(syscall.SIGKILL)
 	at := time.Now()
@@ -151,8 +152,8 @@ func (p *Process) Kill() (time.Time, error) {
 	return at, p.Sound()
 }
 
-// Stop ends the program by SIGTERM, which must be clean and take no longer than limit. A program that hangs gets SIGQUIT,
-// so that its log says where it stands. The error wraps ErrEnded if the exit status is not 0.
+// Stop ends the program by SIGTERM, which must be clean and take no longer than limit. A program that hangs gets
+// SIGQUIT, so that its log says where it stands. The error wraps ErrEnded if the exit status is not 0.
 func (p *Process) Stop(limit time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -219,7 +220,8 @@ func (p *Process) Fault(what error) error {
 	if !p.Alive() {
 		state = p.cmd.ProcessState.String()
 	}
-	return fmt.Errorf("%s: %w (%s), %s:\n%s", p.Name(), what, state, filepath.Base(p.log), log[max(0, len(log)-logTail):])
+	return fmt.Errorf("%s: %w (%s), %s:\n%s", p.Name(), what, state, filepath.Base(p.log),
+		log[max(0, len(log)-logTail):])
 }
 
 // Runtime is what the environment sets of Go's runtime, as a container or a benchmark would, for an Environ.

@@ -11,8 +11,8 @@ import (
 // clockTick is what /proc counts a process's time in: 100 a second on every architecture that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// CPU is what the program has used until now, in user mode and in the kernel. While it runs that is read from /proc, so on
-// Linux only.
+// CPU is what the program has used until now, in user mode and in the kernel. While it runs that is read from /proc, so
+// on Linux only.
 func (p *Process) CPU() (time.Duration, error) {
 	if s := p.State(); s != nil {
 		return s.UserTime() + s.SystemTime(), nil

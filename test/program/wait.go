@@ -17,8 +17,8 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// Eventually waits until check returns nil. The error wraps context.DeadlineExceeded if it did not within the limit, and
-// the last one of check.
+// Eventually waits until check returns nil. The error wraps context.DeadlineExceeded if it did not within the limit,
+// and the last one of check.
 func Eventually(ctx context.Context, limit time.Duration, what string, check func() error) error {
 	return While(ctx, nil, limit, what, check)
 }

@@ -1,8 +1,8 @@
 // Package proxy is a reverse proxy that stands between a client and an API server and misbehaves on demand: it answers
 // in the server's place, delays, slows down, holds or cuts answers, closes connections, and leads to another server.
 //
-// Without a Fault it forwards every request as it is, the bearer token included, and passes each byte of an answer on at
-// once, so that a watch works as it does without it. A server that cannot be reached is a 502 with an HTML page.
+// Without a Fault it forwards every request as it is, the bearer token included, and passes each byte of an answer on
+// at once, so that a watch works as it does without it. A server that cannot be reached is a 502 with an HTML page.
 package proxy
 
 import (
@@ -35,7 +35,8 @@ type Options struct {
 	Observe func(*http.Request)
 }
 
-// Proxy listens on a loopback address that stays the same until Close. Its methods may be called from several goroutines.
+// Proxy listens on a loopback address that stays the same until Close. Its methods may be called from several
+// goroutines.
 type Proxy struct {
 	options Options
 	server  *httptest.Server

@@ -130,7 +130,8 @@ func (a author) fill(ctx context.Context, name string, count int) error {
 	var group errgroup.Group
 	group.SetLimit(8)
 	for i := range count {
-		o := workload.Object{Kind: everyKind[i%len(everyKind)], Namespace: namespaces[0], Name: fmt.Sprintf("%s-%d", name, i), App: "web"}
+		o := workload.Object{Kind: everyKind[i%len(everyKind)], Namespace: namespaces[0],
+			Name: fmt.Sprintf("%s-%d", name, i), App: "web"}
 		group.Go(func() error { return a.Create(ctx, &o, i) })
 	}
 	if err := group.Wait(); err != nil {
@@ -142,7 +143,8 @@ func (a author) fill(ctx context.Context, name string, count int) error {
 
 // churn starts writers; name is part of their objects' names.
 func (a author) churn(ctx context.Context, name string, perSecond float64, seed uint64) *workload.Writers {
-	return a.Churn(ctx, workload.Churn{Kinds: everyKind, Namespaces: namespaces, Name: name, Rate: perSecond, Seed: seed, Clear: true})
+	return a.Churn(ctx,
+		workload.Churn{Kinds: everyKind, Namespaces: namespaces, Name: name, Rate: perSecond, Seed: seed, Clear: true})
 }
 
 // close takes everything down. With an error it keeps the folder, and the error says where it is.

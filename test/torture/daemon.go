@@ -200,7 +200,9 @@ func strike(data []byte, marks map[string]workload.Source) {
 		}
 		line := data[bytes.LastIndexByte(data[:at], '\n')+1:]
 		if end := bytes.IndexByte(line, '\n'); end >= 0 && bytes.Contains(line[:end], []byte(`"origin":"watch"`)) {
-			maps.DeleteFunc(marks, func(_ string, other workload.Source) bool { return other.Stream() == source.Stream() })
+			maps.DeleteFunc(marks, func(_ string, other workload.Source) bool {
+				return other.Stream() == source.Stream()
+			})
 		}
 	}
 }

@@ -6,7 +6,8 @@ var (
 	// The namespaces of the writers. Secrets of the last one are in no stream.
 	namespaces = []string{"torture-a", "torture-b", "torture-c"}
 
-	everyKind = []workload.Kind{workload.ConfigMaps, workload.Secrets, workload.Deployments, workload.Widgets, workload.Events}
+	everyKind = []workload.Kind{workload.ConfigMaps, workload.Secrets, workload.Deployments, workload.Widgets,
+		workload.Events}
 
 	// entries are the daemon's. No stream has an object that the API server writes by itself, so that nothing changes
 	// once the writers rest.

@@ -137,7 +137,8 @@ func (b *bench) stop(d *daemon) error {
 	d.process = nil
 	err := p.Stop(stopLimit)
 	if log, logErr := p.Log(); p.Killed(syscall.SIGTERM) && logErr == nil && len(log) == 0 {
-		err = nil // before its main could take note of signals, and so before it did anything: a race detector's start is slow
+		// before its main could take note of signals, and so before it did anything: a race detector's start is slow
+		err = nil
 	}
 	return errors.Join(b.excuse(err, p), d.drain(time.Time{}))
 }

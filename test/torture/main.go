@@ -1,12 +1,12 @@
 // Command torture has the daemon, the API server and etcd die at random while writers change objects, and a proxy
 // between daemon and API server fail in every way that proxies do. It proves afterwards that the journal holds every
-// write that the server acknowledged, once, and nothing of the other cluster that the proxy leads to at times; and after
-// each fault of the proxy that every stream has caught up.
+// write that the server acknowledged, once, and nothing of the other cluster that the proxy leads to at times; and
+// after each fault of the proxy that every stream has caught up.
 //
-// Without -kills it tortures for a given time: see torment in round.go; -proxy chooses the proxy's faults. With -kills it kills the daemon that many
-// times: see kill.go, and pipe.go for -output stdout. It prints one table, and ends with status 1 where anything was
-// lost or repeated, an invariant did not hold, a stream stalled, or the daemon ended in a way that it should not. It then keeps the folder
-// with journals, checkpoints and logs and says where it is.
+// Without -kills it tortures for a given time: see torment in round.go; -proxy chooses the proxy's faults. With -kills
+// it kills the daemon that many times: see kill.go, and pipe.go for -output stdout. It prints one table, and ends with
+// status 1 where anything was lost or repeated, an invariant did not hold, a stream stalled, or the daemon ended in a
+// way that it should not. It then keeps the folder with journals, checkpoints and logs and says where it is.
 //
 //	option.go    the command line
 //	bench.go     what a run needs: control plane, program, workload; taken down again

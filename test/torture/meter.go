@@ -9,8 +9,8 @@ import (
 
 const (
 	meterWindow = 10 * time.Second
-	// perStream is how many requests a run of the daemon may make in the window, for each of its streams. It is the bound
-	// of the watcher's own test of a server in trouble.
+	// perStream is how many requests a run of the daemon may make in the window, for each of its streams. It is the
+	// bound of the watcher's own test of a server in trouble.
 	perStream = 20
 	// perRun is how many pulses a run of the daemon sends in the window: one every four seconds.
 	perRun = 3
@@ -47,7 +47,8 @@ func (m *meter) request(now time.Time) {
 	m.worst = max(m.worst, len(m.requests))
 	runs := 1 + len(m.launches) // the one from before, and those that began
 	if bound := runs * (perStream*m.streams + perRun); len(m.requests) > bound && m.fault == nil {
-		m.fault = fmt.Errorf("%d requests in %s, more than %d for each of %d streams and %d pulses of %d runs of the daemon",
+		m.fault = fmt.Errorf("%d requests in %s, more than %d for each of %d streams and %d pulses of %d runs of "+
+			"the daemon",
 			len(m.requests), meterWindow, perStream, m.streams, perRun, runs)
 	}
 }

@@ -48,11 +48,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.round, "round", o.round, "time between two proofs")
 	flags.IntVar(&o.kills, "kills", o.kills, "kill the daemon so many times, and nothing else")
 	flags.IntVar(&o.folder, "folder", o.folder, "with -kills: begin in a new folder after so many")
-	flags.IntVar(&o.takeovers, "takeovers", o.takeovers, "end the turn of one of two replicas so many times, and nothing else")
+	flags.IntVar(&o.takeovers, "takeovers", o.takeovers,
+		"end the turn of one of two replicas so many times, and nothing else")
 	output := flags.String("output", "file", "with -kills: file or stdout")
 	flags.Uint64Var(&o.seed, "seed", 0, "of what happens when; 0 chooses one")
-	proxied := flags.String("proxy", "all", "faults of a proxy between daemon and API server: all, none, or some of\n"+strings.Join(faultKeys(), ","))
-	flags.BoolVar(&o.noRace, "norace", false, "build the daemon without the race detector (with -kills and -takeovers it always is)")
+	proxied := flags.String("proxy", "all", "faults of a proxy between daemon and API server: all, none, or some of\n"+
+		strings.Join(faultKeys(), ","))
+	flags.BoolVar(&o.noRace, "norace", false,
+		"build the daemon without the race detector (with -kills and -takeovers it always is)")
 	flags.Float64Var(&o.rate, "rate", o.rate, "writes per second")
 	flags.StringVar(&o.maxSize, "max-size", o.maxSize, "the daemon's output.maxSize")
 	flags.DurationVar(&o.interval, "interval", o.interval, "the daemon's checkpoint.interval")
@@ -72,7 +75,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		fault = errors.New("-output stdout needs -kills")
 	case o.kills > 0 && o.takeovers > 0:
 		fault = errors.New("-kills and -takeovers do not go together")
-	case o.kills < 0 || o.takeovers < 0 || o.folder < 1 || o.length <= 0 || o.round <= 0 || o.rate <= 0 || o.interval <= 0:
+	case o.kills < 0 || o.takeovers < 0 || o.folder < 1 || o.length <= 0 || o.round <= 0 || o.rate <= 0 ||
+		o.interval <= 0:
 		fault = errors.New("a number is out of range")
 	}
 	if fault != nil {

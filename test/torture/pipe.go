@@ -9,8 +9,8 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// commitSlack is what a commit itself may take on a busy machine: a line that comes while one is under way is covered by the next
-// only.
+// commitSlack is what a commit itself may take on a busy machine: a line that comes while one is under way is covered
+// by the next only.
 const commitSlack = 500 * time.Millisecond
 
 // keep parses all that a run wrote to stdout. It also goes into a file, for whoever has to find out.
@@ -46,7 +46,8 @@ func merge(runs []run, interval time.Duration) (all []invariant.Line, p proof) {
 			continue
 		}
 		if first := r.lines[0].Seq; first > next {
-			faults = append(faults, fmt.Errorf("run %d begins at seq %d, the one before ended before %d", n+1, first, next))
+			faults = append(faults,
+				fmt.Errorf("run %d begins at seq %d, the one before ended before %d", n+1, first, next))
 		}
 		if err := invariant.Sequence(r.lines, r.lines[0].Seq); err != nil {
 			faults = append(faults, err)
@@ -74,7 +75,8 @@ func merge(runs []run, interval time.Duration) (all []invariant.Line, p proof) {
 			if age > interval+commitSlack {
 				p.repeated++
 				if len(faults) < 10 {
-					faults = append(faults, fmt.Errorf("run %d tells %s again: it was told %s before the kill", n+1, l.ID, age))
+					faults = append(faults,
+						fmt.Errorf("run %d tells %s again: it was told %s before the kill", n+1, l.ID, age))
 				}
 			}
 		}

@@ -42,64 +42,82 @@ const (
 )
 
 var proxyFaults = []proxyFault{
-	{key: "list-time", name: "proxy: streamed lists cut by a bound on duration", relist: true, setting: func(r *rand.Rand, _ string) ([]proxy.Fault, string) {
-		bound := 4*time.Second + upTo(r, 4*time.Second)
-		return []proxy.Fault{
-			{Match: proxy.Streamed, BytesPerSecond: 500, CutAfter: bound}, // so that none is complete in the time
-			{CutAfter: bound},
-		}, fmt.Sprintf("each request cut after %s, streamed lists slow", bound.Round(time.Millisecond))
-	}},
-	{key: "list-bytes", name: "proxy: streamed lists cut after N bytes", relist: true, setting: func(r *rand.Rand, _ string) ([]proxy.Fault, string) {
-		n := 1 + r.Int64N(4<<10)
-		return []proxy.Fault{{Match: proxy.Streamed, CutBytes: n}}, fmt.Sprintf("streamed lists cut after %d bytes", n)
-	}},
-	{key: "429-after", name: "proxy: 429, Retry-After", cut: true, setting: func(r *rand.Rand, path string) ([]proxy.Fault, string) {
-		return refuse(path, http.StatusTooManyRequests, "text/plain", fmt.Sprint(1+r.IntN(5)), "Too many requests, please try again later.\n")
-	}},
-	{key: "429", name: "proxy: 429, no Retry-After", cut: true, setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
-		return refuse(path, http.StatusTooManyRequests, "text/plain", "", "Too many requests, please try again later.\n")
-	}},
+	{key: "list-time", name: "proxy: streamed lists cut by a bound on duration", relist: true,
+		setting: func(r *rand.Rand, _ string) ([]proxy.Fault, string) {
+			bound := 4*time.Second + upTo(r, 4*time.Second)
+			return []proxy.Fault{
+				{Match: proxy.Streamed, BytesPerSecond: 500, CutAfter: bound}, // so that none is complete in the time
+				{CutAfter: bound},
+			}, fmt.Sprintf("each request cut after %s, streamed lists slow", bound.Round(time.Millisecond))
+		}},
+	{key: "list-bytes", name: "proxy: streamed lists cut after N bytes", relist: true,
+		setting: func(r *rand.Rand, _ string) ([]proxy.Fault, string) {
+			n := 1 + r.Int64N(4<<10)
+			return []proxy.Fault{{Match: proxy.Streamed, CutBytes: n}}, fmt.Sprintf("streamed lists cut after %d bytes",
+				n)
+		}},
+	{key: "429-after", name: "proxy: 429, Retry-After", cut: true,
+		setting: func(r *rand.Rand, path string) ([]proxy.Fault, string) {
+			return refuse(path, http.StatusTooManyRequests, "text/plain", fmt.Sprint(1+r.IntN(5)),
+				"Too many requests, please try again later.\n")
+		}},
+	{key: "429", name: "proxy: 429, no Retry-After", cut: true,
+		setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
+			return refuse(path, http.StatusTooManyRequests, "text/plain", "",
+				"Too many requests, please try again later.\n")
+		}},
 	{key: "500", name: "proxy: 500", cut: true, setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
-		return refuse(path, http.StatusInternalServerError, "application/json", "", status(http.StatusInternalServerError, "InternalError"))
+		return refuse(path, http.StatusInternalServerError, "application/json", "",
+			status(http.StatusInternalServerError, "InternalError"))
 	}},
 	{key: "503", name: "proxy: 503", cut: true, setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
 		return refuse(path, http.StatusServiceUnavailable, "text/plain", "", "no healthy upstream")
 	}},
 	{key: "504", name: "proxy: 504", cut: true, setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
-		return refuse(path, http.StatusGatewayTimeout, "application/json", "", status(http.StatusGatewayTimeout, "Timeout"))
+		return refuse(path, http.StatusGatewayTimeout, "application/json", "",
+			status(http.StatusGatewayTimeout, "Timeout"))
 	}},
-	{key: "200-html", name: "proxy: 200 with an HTML page", cut: true, setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
-		return refuse(path, http.StatusOK, "text/html", "", "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><form></form></body></html>\n")
-	}},
-	{key: "502-html", name: "proxy: 502 with an HTML page", cut: true, setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
-		return []proxy.Fault{{Match: ending(path), Answer: proxy.BadGateway}}, "502" + to(path)
-	}},
-	{key: "delay", name: "proxy: answers delayed", cut: true, setting: func(r *rand.Rand, path string) ([]proxy.Fault, string) {
-		delay := 200*time.Millisecond + upTo(r, 5*time.Second)
-		return []proxy.Fault{{Match: ending(path), Delay: delay}}, fmt.Sprintf("answers%s take %s longer", to(path), delay.Round(time.Millisecond))
-	}},
+	{key: "200-html", name: "proxy: 200 with an HTML page", cut: true,
+		setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
+			return refuse(path, http.StatusOK, "text/html", "",
+				"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><form></form></body></html>\n")
+		}},
+	{key: "502-html", name: "proxy: 502 with an HTML page", cut: true,
+		setting: func(_ *rand.Rand, path string) ([]proxy.Fault, string) {
+			return []proxy.Fault{{Match: ending(path), Answer: proxy.BadGateway}}, "502" + to(path)
+		}},
+	{key: "delay", name: "proxy: answers delayed", cut: true,
+		setting: func(r *rand.Rand, path string) ([]proxy.Fault, string) {
+			delay := 200*time.Millisecond + upTo(r, 5*time.Second)
+			return []proxy.Fault{{Match: ending(path), Delay: delay}}, fmt.Sprintf("answers%s take %s longer", to(path),
+				delay.Round(time.Millisecond))
+		}},
 	{key: "silence", name: "proxy: answers silent in the middle", setting: silence},
-	{key: "silence-cut", name: "proxy: answers silent in the middle, then cut", setting: silence, pass: func(ctx context.Context, p *proxy.Proxy, _ *rand.Rand, d time.Duration) {
-		pass(ctx, d)
-		p.Cut()
-	}},
-	{key: "bytes", name: "proxy: answers cut after N bytes", setting: func(r *rand.Rand, path string) ([]proxy.Fault, string) {
-		n := 1 + r.Int64N(20<<10)
-		return []proxy.Fault{{Match: ending(path), CutBytes: n}}, fmt.Sprintf("answers%s cut after %d bytes", to(path), n)
-	}},
-	{key: "connections", name: "proxy: connections cut at random", setting: func(*rand.Rand, string) ([]proxy.Fault, string) {
-		return nil, "connections and requests cut"
-	}, pass: func(ctx context.Context, p *proxy.Proxy, r *rand.Rand, d time.Duration) {
-		ctx, cancel := context.WithTimeout(ctx, d)
-		defer cancel()
-		for pass(ctx, upTo(r, 2*time.Second)) {
-			if r.IntN(2) == 0 {
-				p.Disconnect()
-			} else {
-				p.Cut()
+	{key: "silence-cut", name: "proxy: answers silent in the middle, then cut", setting: silence,
+		pass: func(ctx context.Context, p *proxy.Proxy, _ *rand.Rand, d time.Duration) {
+			pass(ctx, d)
+			p.Cut()
+		}},
+	{key: "bytes", name: "proxy: answers cut after N bytes",
+		setting: func(r *rand.Rand, path string) ([]proxy.Fault, string) {
+			n := 1 + r.Int64N(20<<10)
+			return []proxy.Fault{{Match: ending(path), CutBytes: n}}, fmt.Sprintf("answers%s cut after %d bytes",
+				to(path), n)
+		}},
+	{key: "connections", name: "proxy: connections cut at random",
+		setting: func(*rand.Rand, string) ([]proxy.Fault, string) {
+			return nil, "connections and requests cut"
+		}, pass: func(ctx context.Context, p *proxy.Proxy, r *rand.Rand, d time.Duration) {
+			ctx, cancel := context.WithTimeout(ctx, d)
+			defer cancel()
+			for pass(ctx, upTo(r, 2*time.Second)) {
+				if r.IntN(2) == 0 {
+					p.Disconnect()
+				} else {
+					p.Cut()
+				}
 			}
-		}
-	}},
+		}},
 	{key: "swap", name: "proxy: cluster swapped", swap: true},
 }
 
@@ -139,12 +157,14 @@ func refuse(path string, code int, contentType, retryAfter, body string) ([]prox
 }
 
 func status(code int, reason string) string {
-	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"injected","reason":%q,"code":%d}`, reason, code)
+	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"injected",`+
+		`"reason":%q,"code":%d}`, reason, code)
 }
 
 func silence(r *rand.Rand, path string) ([]proxy.Fault, string) {
 	n := r.Int64N(20 << 10)
-	return []proxy.Fault{{Match: ending(path), Hold: true, HoldBytes: n}}, fmt.Sprintf("answers%s silent behind %d bytes", to(path), n)
+	return []proxy.Fault{{Match: ending(path), Hold: true, HoldBytes: n}},
+		fmt.Sprintf("answers%s silent behind %d bytes", to(path), n)
 }
 
 func ending(path string) func(*http.Request) bool {
@@ -163,7 +183,8 @@ func to(path string) string {
 // the daemon's own.
 const otherName = "other-cluster-"
 
-// openProxy starts the proxy, and where it is to be swapped the other cluster. It returns the kubeconfig that leads there.
+// openProxy starts the proxy, and where it is to be swapped the other cluster. It returns the kubeconfig that leads
+// there.
 func (b *bench) openProxy(ctx context.Context) (kubeconfig string, err error) {
 	if slices.ContainsFunc(b.options.faults, func(f proxyFault) bool { return f.swap }) {
 		if err := b.startOther(ctx); err != nil {
@@ -175,7 +196,9 @@ func (b *bench) openProxy(ctx context.Context) (kubeconfig string, err error) {
 		return "", err
 	}
 	http1 := b.options.seed%2 == 1
-	b.proxy, err = proxy.Start(here, proxy.Options{HTTP1: http1, Observe: func(*http.Request) { b.meter.request(time.Now()) }})
+	b.proxy, err = proxy.Start(here, proxy.Options{HTTP1: http1, Observe: func(*http.Request) {
+		b.meter.request(time.Now())
+	}})
 	if err != nil {
 		return "", fmt.Errorf("start proxy: %w", err)
 	}

@@ -58,7 +58,8 @@ func (r *report) killed(t told, left remains) {
 	defer r.mu.Unlock()
 	r.times[daemonKilled]++
 	for counter, is := range map[*int]bool{
-		&r.starting: !t.running, &r.readBack: t.readBack > 0, &r.torn: t.torn, &r.plain: left.plain, &r.partial: left.partial,
+		&r.starting: !t.running, &r.readBack: t.readBack > 0, &r.torn: t.torn, &r.plain: left.plain,
+		&r.partial: left.partial,
 	} {
 		if is {
 			*counter++
@@ -83,7 +84,8 @@ func (r *report) add(p proof) {
 	all.net, all.lost, all.repeated = all.net+p.net, all.lost+p.lost, all.repeated+p.repeated
 	all.synced, all.hidden = all.synced+p.synced, all.hidden+p.hidden
 	all.again, all.older, all.oldest = all.again+p.again, all.older+p.older, max(all.oldest, p.oldest)
-	all.unpublished, all.oldestUnpublished = all.unpublished+p.unpublished, max(all.oldestUnpublished, p.oldestUnpublished)
+	all.unpublished, all.oldestUnpublished = all.unpublished+p.unpublished,
+		max(all.oldestUnpublished, p.oldestUnpublished)
 	if all.gaps == nil {
 		all.gaps = make(map[string]int)
 	}
@@ -150,7 +152,8 @@ func (r *report) print(out io.Writer) {
 	row("proofs", r.proofs)
 	acknowledged := fmt.Sprintf("%d of them known by their net result: in a GAP or before a first sync", p.net)
 	if r.options.takeovers > 0 { // every team journals them all
-		acknowledged = fmt.Sprintf("looked for in %d merged journals; %d times known by the net result: in a GAP or before a first sync", r.proofs, p.net)
+		acknowledged = fmt.Sprintf("looked for in %d merged journals; %d times known by the net result: in a GAP or "+
+			"before a first sync", r.proofs, p.net)
 	}
 	row("acknowledged writes", r.acknowledged, acknowledged)
 	row("unknown writes", r.unknown, "no answer")

@@ -23,8 +23,8 @@ import (
 	"kubejournal/test/proxy"
 )
 
-// Teams of two replicas each, which all journal the same streams, each team with a Lease of its own. With short times, so
-// that many takeovers fit in a run: what is between them is the same.
+// Teams of two replicas each, which all journal the same streams, each team with a Lease of its own. With short times,
+// so that many takeovers fit in a run: what is between them is the same.
 const (
 	teams         = 6
 	leaseDuration = 3 * time.Second
@@ -204,7 +204,8 @@ func (t *team) takeover(ctx context.Context, serverMu *sync.Mutex) error {
 	if err != nil || !pass(ctx, upTo(t.random, 1500*time.Millisecond)) {
 		return err
 	}
-	kind := []string{leaderKilled, leaderKilled, leaderStopped, leaderSuspended, leaderCut, leaderAndServer}[t.random.IntN(6)]
+	kind := []string{leaderKilled, leaderKilled, leaderStopped, leaderSuspended, leaderCut,
+		leaderAndServer}[t.random.IntN(6)]
 	if kind == leaderAndServer && t.random.IntN(4) > 0 {
 		kind = leaderKilled // a restart disturbs every team
 	}
@@ -356,7 +357,8 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 			oldest = &p.oldestUnpublished
 		}
 		p.again++
-		// What ended after it had written its last line may have had nothing to publish for long, or no server to publish to.
+		// What ended after it had written its last line may have had nothing to publish for long, or no server to
+		// publish to.
 		age := end.at.Sub(at)
 		if until, wrote := last[turn]; wrote && until.Before(end.at) {
 			age = until.Sub(at)
@@ -368,7 +370,8 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 		// A leader writes no longer than renewDeadline after what it has published last.
 		if age > renewDeadline+t.options.interval+commitSlack {
 			if tooOld++; tooOld <= 10 {
-				p.fault = errors.Join(p.fault, fmt.Errorf("%s repeats %s from %s before the takeover", l.Where, l.ID, age))
+				p.fault = errors.Join(p.fault,
+					fmt.Errorf("%s repeats %s from %s before the takeover", l.Where, l.ID, age))
 			}
 		}
 	}
@@ -383,7 +386,9 @@ func (t *team) readAsOne(ctx context.Context, lines []invariant.Line) error {
 		cmd.Args = append(cmd.Args, "--journal", r.journal())
 	}
 	out, err := cmd.Output()
-	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() != 3 || err != nil && exit.ProcessState == nil { // 3: there were outages
+	// 3: there were outages
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() != 3 ||
+		err != nil && exit.ProcessState == nil {
 		return fmt.Errorf("%s: %w: %s", cmd, err, exit.Stderr)
 	}
 	shown, err := invariant.Parse("history", 1, out)
@@ -457,14 +462,16 @@ func (r *report) takeoverRows(row func(string, any, ...any)) {
 		return
 	}
 	row("from a leader's end to the next one's first line", percentile(r.silences, 50),
-		fmt.Sprintf("the median of %d where the API server was well; p99 %s, at most %s; goal for p99: leaseDuration (%s) and %s",
+		fmt.Sprintf("the median of %d where the API server was well; p99 %s, at most %s; goal for p99: leaseDuration "+
+			"(%s) and %s",
 			len(r.silences), percentile(r.silences, 99), percentile(r.silences, 100), leaseDuration, beyond))
 	row("repeated over takeovers, by known ids", r.proven.again,
 		fmt.Sprintf("the oldest %s before its leader's end or last line, and %d of them from longer before it than "+
 			"retryPeriod (%s) and the checkpoint interval (%s)",
 			r.proven.oldest.Round(time.Millisecond), r.proven.older, retryPeriod, r.options.interval))
 	row("  of these, while the API server was disturbed", r.proven.unpublished,
-		fmt.Sprintf("and nothing could be published; the oldest %s", r.proven.oldestUnpublished.Round(time.Millisecond)))
+		fmt.Sprintf("and nothing could be published; the oldest %s",
+			r.proven.oldestUnpublished.Round(time.Millisecond)))
 }
 
 // merged are the keys of a config with others in their place.

@@ -35,7 +35,8 @@ type proof struct {
 }
 
 func (p proof) String() string {
-	return fmt.Sprintf("%d lines, %d lists of changes applied, %d rotations, %d GAPs, %d lost, %d repeated, %d hidden", p.lines, p.changes, p.rotations, sum(p.gaps), p.lost, p.repeated, p.hidden)
+	return fmt.Sprintf("%d lines, %d lists of changes applied, %d rotations, %d GAPs, %d lost, %d repeated, %d hidden",
+		p.lines, p.changes, p.rotations, sum(p.gaps), p.lost, p.repeated, p.hidden)
 }
 
 // verify reads all that the daemon has written. It must be down, and the writers at rest.

@@ -92,12 +92,14 @@ func Live(ctx context.Context, client dynamic.Interface, sources []Source) (inva
 	state := make(invariant.State)
 	for _, s := range sources {
 		gvr := s.Kind.Resource
-		list, err := client.Resource(gvr).Namespace(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: s.Selector})
+		list, err := client.Resource(gvr).Namespace(s.Namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: s.Selector})
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", s.Stream(), err)
 		}
 		for _, item := range list.Items {
-			k := invariant.Key{Group: gvr.Group, Resource: gvr.Resource, Namespace: item.GetNamespace(), Name: item.GetName()}
+			k := invariant.Key{Group: gvr.Group, Resource: gvr.Resource, Namespace: item.GetNamespace(),
+				Name: item.GetName()}
 			content, err := json.Marshal(item.Object)
 			if err != nil {
 				return nil, fmt.Errorf("encode %s: %w", k, err)

@@ -29,7 +29,8 @@ const Group = "workload.kubejournal.test"
 // Resources that tests use beside those that they write.
 var (
 	Namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 )
 
 // SecretValue begins each value that is put into a Secret: neither it nor its base64 may get out.
@@ -45,45 +46,55 @@ type Kind struct {
 
 // Kinds that are written. Widgets have to be defined first, and nothing but a write changes an object of any of them.
 var (
-	ConfigMaps = Kind{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap", func(_ string, n int) map[string]any {
-		return map[string]any{"data": map[string]any{"n": fmt.Sprint(n), "text": strings.Repeat("<a> & \"b\"\n\u2028é ", n%20)}}
-	}}
-	Secrets = Kind{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "Secret", func(_ string, n int) map[string]any {
-		return map[string]any{"stringData": map[string]any{"password": SecretValue + fmt.Sprint(n), "n": SecretValue + fmt.Sprint(-n)}}
-	}}
-	Deployments = Kind{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "Deployment", func(_ string, n int) map[string]any {
-		labels := map[string]any{"run": "it"}
-		return map[string]any{"spec": map[string]any{
-			"replicas": int64(n), "selector": map[string]any{"matchLabels": labels},
-			"template": map[string]any{
-				"metadata": map[string]any{"labels": labels},
-				"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "none"}}},
-			},
+	ConfigMaps = Kind{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap",
+		func(_ string, n int) map[string]any {
+			return map[string]any{"data": map[string]any{"n": fmt.Sprint(n),
+				"text": strings.Repeat("<a> & \"b\"\n\u2028é ", n%20)}}
 		}}
-	}}
-	Widgets = Kind{schema.GroupVersionResource{Group: Group, Version: "v1", Resource: "widgets"}, "Widget", func(_ string, n int) map[string]any {
-		return map[string]any{"spec": map[string]any{"size": int64(n), "empty": map[string]any{}, "deep": []any{[]any{}, nil, 1.5, true}}}
-	}}
-	Events = Kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "Event", func(namespace string, n int) map[string]any {
-		return map[string]any{
-			"involvedObject": map[string]any{"kind": "Pod", "namespace": namespace, "name": "none"},
-			"reason":         "Written", "type": "Normal", "message": fmt.Sprint(n), "count": int64(n + 1),
-		}
-	}}
+	Secrets = Kind{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "Secret",
+		func(_ string, n int) map[string]any {
+			return map[string]any{"stringData": map[string]any{"password": SecretValue + fmt.Sprint(n),
+				"n": SecretValue + fmt.Sprint(-n)}}
+		}}
+	Deployments = Kind{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "Deployment",
+		func(_ string, n int) map[string]any {
+			labels := map[string]any{"run": "it"}
+			return map[string]any{"spec": map[string]any{
+				"replicas": int64(n), "selector": map[string]any{"matchLabels": labels},
+				"template": map[string]any{
+					"metadata": map[string]any{"labels": labels},
+					"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "none"}}},
+				},
+			}}
+		}}
+	Widgets = Kind{schema.GroupVersionResource{Group: Group, Version: "v1", Resource: "widgets"}, "Widget",
+		func(_ string, n int) map[string]any {
+			return map[string]any{"spec": map[string]any{"size": int64(n), "empty": map[string]any{},
+				"deep": []any{[]any{}, nil, 1.5, true}}}
+		}}
+	Events = Kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "Event",
+		func(namespace string, n int) map[string]any {
+			return map[string]any{
+				"involvedObject": map[string]any{"kind": "Pod", "namespace": namespace, "name": "none"},
+				"reason":         "Written", "type": "Normal", "message": fmt.Sprint(n), "count": int64(n + 1),
+			}
+		}}
 )
 
 // object is the object of a kind with this name and label app.
 func (k Kind) object(o Object, n int) *unstructured.Unstructured {
 	content := k.Content(o.Namespace, n)
 	content["apiVersion"], content["kind"] = k.Resource.GroupVersion().String(), k.Kind
-	content["metadata"] = map[string]any{"namespace": o.Namespace, "name": o.Name, "labels": map[string]any{"app": o.App}}
+	content["metadata"] = map[string]any{"namespace": o.Namespace, "name": o.Name,
+		"labels": map[string]any{"app": o.App}}
 	return &unstructured.Unstructured{Object: content}
 }
 
 // patch is the merge patch that makes an object that of n.
 func (k Kind) patch(namespace, app string, n int) ([]byte, error) {
 	content := k.Content(namespace, n)
-	content["metadata"] = map[string]any{"labels": map[string]any{"app": app}, "annotations": map[string]any{"n": fmt.Sprint(n)}}
+	content["metadata"] = map[string]any{"labels": map[string]any{"app": app},
+		"annotations": map[string]any{"n": fmt.Sprint(n)}}
 	return json.Marshal(content)
 }
 
@@ -112,11 +123,12 @@ func Definition(plural, kind string, versions ...string) *unstructured.Unstructu
 func Defined(definition *unstructured.Unstructured) schema.GroupVersionResource {
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	plural, _, _ := strings.Cut(definition.GetName(), ".")
-	return schema.GroupVersionResource{Group: Group, Version: versions[0].(map[string]any)["name"].(string), Resource: plural}
+	return schema.GroupVersionResource{Group: Group, Version: versions[0].(map[string]any)["name"].(string),
+		Resource: plural}
 }
 
-// Connect makes a client, each of whose requests takes 30 s at most. The caller closes the idle connections of transport
-// in the end.
+// Connect makes a client, each of whose requests takes 30 s at most. The caller closes the idle connections of
+// transport in the end.
 func Connect(config *rest.Config) (client dynamic.Interface, transport *http.Client, err error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = 30 * time.Second
@@ -161,7 +173,8 @@ func Leak(path string, content []byte) error {
 	encoded = encoded[:len(encoded)-len(encoded)%4] // the rest depends on what follows
 	for _, value := range []string{SecretValue, encoded} {
 		if i := bytes.Index(content, []byte(value)); i >= 0 {
-			return fmt.Errorf("%s: holds a Secret's value: ...%q", filepath.Base(path), content[max(0, i-200):min(len(content), i+60)])
+			return fmt.Errorf("%s: holds a Secret's value: ...%q", filepath.Base(path),
+				content[max(0, i-200):min(len(content), i+60)])
 		}
 	}
 	return nil

@@ -18,8 +18,8 @@ type Ledger struct {
 	doubtful     []Object          // whose last write had no answer
 }
 
-// Acknowledge notes a write that the server acknowledged. An object comes to a stream and leaves it by its label app, before and after; "" is no object. A
-// deletion has no version: a client is not told.
+// Acknowledge notes a write that the server acknowledged. An object comes to a stream and leaves it by its label app,
+// before and after; "" is no object. A deletion has no version: a client is not told.
 func (g *Ledger) Acknowledge(o Object, before, after, version string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

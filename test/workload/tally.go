@@ -41,10 +41,12 @@ func Count(lines []invariant.Line, writes []invariant.Write) (t Tally) {
 		ids[l.ID], seqs[l.Seq] = true, true
 		switch l.Type {
 		case invariant.Gap:
-			if last := len(windows[l.Stream]) - 1; open[l.Stream] { // a list that was not finished, and the one in its place
+			// a list that was not finished, and the one in its place
+			if last := len(windows[l.Stream]) - 1; open[l.Stream] {
 				windows[l.Stream][last].to = max(windows[l.Stream][last].to, number(l.ResourceVersion))
 			}
-			windows[l.Stream] = append(windows[l.Stream], window{number(l.FromResourceVersion), number(l.ResourceVersion)})
+			windows[l.Stream] = append(windows[l.Stream],
+				window{number(l.FromResourceVersion), number(l.ResourceVersion)})
 			open[l.Stream] = true
 		case invariant.Synced:
 			t.Synced++

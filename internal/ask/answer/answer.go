@@ -19,7 +19,8 @@ import (
 	"kubejournal/internal/host/terminal"
 )
 
-// ErrNotCovered says that the answer depends on a time at which a stream was not watched, or on what is gone. It was said.
+// ErrNotCovered says that the answer depends on a time at which a stream was not watched, or on what is gone. It was
+// said.
 var ErrNotCovered = errors.New("not covered")
 
 // Output is where an answer goes: the data, and what explains it.
@@ -35,8 +36,8 @@ type Output struct {
 // Raw returns what the data is written to once it is escaped. It makes an Output one that terminal.Raw looks into.
 func (o *Output) Raw() io.Writer { return terminal.Raw(o.Writer) }
 
-// JSON writes a value, on one line or indented, unless it is nested too deep for that. What a terminal would act on is escaped
-// there.
+// JSON writes a value, on one line or indented, unless it is nested too deep for that. What a terminal would act on is
+// escaped there.
 func (o *Output) JSON(v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -78,8 +79,8 @@ func (o *Output) note(format string, args ...any) {
 // Note writes a sentence without its full stop, which begins with the cluster where several are asked.
 func (o *Output) Note(format string, args ...any) { o.note(format, args...) }
 
-// Doubt says why an answer may be incomplete, a line for each cause, and as of when it is. It returns ErrNotCovered where
-// there is a reason for doubt.
+// Doubt says why an answer may be incomplete, a line for each cause, and as of when it is. It returns ErrNotCovered
+// where there is a reason for doubt.
 func (o *Output) Doubt(doubts []query.Doubt) error {
 	const most = 5 // lines
 	causes := causesOf(doubts)
@@ -103,8 +104,8 @@ type cause struct {
 	objects []string // those in doubt, if it is not all of them
 }
 
-// causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when an
-// answer is comes last.
+// causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when
+// an answer is comes last.
 func causesOf(doubts []query.Doubt) (all []cause) {
 	doubts = slices.SortedStableFunc(slices.Values(doubts), func(a, b query.Doubt) int {
 		if a.AsOf != b.AsOf {
@@ -197,14 +198,17 @@ func (o *Output) HeldBack(held []query.Held) {
 		if slices.Contains(h.Keys, coverage.LeaderElection) {
 			elsewhere = append(elsewhere, name)
 		}
-		if keys := slices.DeleteFunc(slices.Clone(h.Keys), func(key string) bool { return key == coverage.LeaderElection }); len(keys) > 0 {
+		if keys := slices.DeleteFunc(slices.Clone(h.Keys), func(key string) bool {
+			return key == coverage.LeaderElection
+		}); len(keys) > 0 {
 			names = append(names, fmt.Sprintf("%s (%s)", name, strings.Join(keys, ", ")))
 		}
 	}
 	const few = 3
 	switch {
 	case len(names) > few:
-		o.note("the config kept changes of %d of these streams out of the journal; 'kubejournal coverage -o json' has them", len(names))
+		o.note("the config kept changes of %d of these streams out of the journal; 'kubejournal coverage -o json' "+
+			"has them", len(names))
 	case len(names) > 0:
 		o.note("the config kept changes out of the journal: %s", some(names))
 	}

@@ -68,8 +68,8 @@ func IsResult(err error) bool {
 // errStopped says that no more rows are wanted.
 var errStopped = errors.New("no more rows are wanted")
 
-// inOrder shows the rows of several histories in the order of their times, each with the index of its history. Those of one
-// history stay in their order, and text follows its row.
+// inOrder shows the rows of several histories in the order of their times, each with the index of its history. Those of
+// one history stay in their order, and text follows its row.
 func inOrder(all []iter.Seq2[*follow.Row, error], show func(n int, r *follow.Row) error) error {
 	type head struct {
 		*follow.Row

@@ -22,8 +22,8 @@ type Column struct {
 	path *jsonpath.JSONPath
 }
 
-// NewColumn returns the column with a name and a JSONPath. It has none for a path that is faulty, or that may lead to one value
-// several times: with .. or a union, repeated, the work grows with each.
+// NewColumn returns the column with a name and a JSONPath. It has none for a path that is faulty, or that may lead to
+// one value several times: with .. or a union, repeated, the work grows with each.
 func NewColumn(name, path string) (Column, bool) {
 	c := Column{Name: cut(name), path: jsonpath.New(name).AllowMissingKeys(true)}
 	text := "{" + path + "}"

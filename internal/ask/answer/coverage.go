@@ -38,7 +38,8 @@ func Coverage(streams []Watched, format string, o *Output) error {
 				name = s.Name
 			}
 			of.add(in.From, in.To)
-			rows = append(rows, []string{name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in)})
+			rows = append(rows,
+				[]string{name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in)})
 		}
 	}
 	rows[0] = []string{"STREAM", fmt.Sprintf("FROM (%s)", of), "TO", "FOR", "END"}

@@ -120,8 +120,8 @@ func (d *diff) finish() error {
 	return doubt
 }
 
-// all shows all objects, those last of which the versions in between must be looked at too: what reads the same, and what has
-// redacted values.
+// all shows all objects, those last of which the versions in between must be looked at too: what reads the same, and
+// what has redacted values.
 func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) error {
 	var (
 		later []*pair
@@ -242,8 +242,8 @@ func detailed(why string, l *line.Fields) string {
 	return why
 }
 
-// lacksOther reports whether of two versions, which lack something for reasons as lacking has them, one may lack what the other
-// has: a difference would show it as removed.
+// lacksOther reports whether of two versions, which lack something for reasons as lacking has them, one may lack what
+// the other has: a difference would show it as removed.
 func lacksOther(before, after string) bool { return before != after || after == truncated }
 
 // lacking says why a line does not have all of its object.
@@ -299,7 +299,8 @@ func (d *diff) show(p *pair) error {
 		if d.c.Cluster != "" {
 			namespace = d.c.Cluster + "." + namespace
 		}
-		return d.external.Add(yamltext.FileName(s.Group, s.Version, s.Kind, namespace, p.Item().Name), p.from.Text, p.to.Text)
+		return d.external.Add(yamltext.FileName(s.Group, s.Version, s.Kind, namespace, p.Item().Name),
+			p.from.Text, p.to.Text)
 	}
 	text := yamltext.AppendDiff(nil, p.from, p.to, d.Colour)
 	if len(text) == 0 {
@@ -375,7 +376,8 @@ func (d *diff) passed(c *query.Comparison) error {
 
 // Difference is what diff -o json prints of an object. Fields may be added to it.
 type Difference struct {
-	// Change is ADDED, MODIFIED or DELETED; REVERTED for what changed and changed back, TRANSIENT for what came and went.
+	// Change is ADDED, MODIFIED or DELETED; REVERTED for what changed and changed back, TRANSIENT for what came and
+	// went.
 	Change    string          `json:"change"`
 	Cluster   string          `json:"cluster,omitempty"` // where several are asked
 	Group     string          `json:"group,omitempty"`
@@ -430,13 +432,15 @@ func (d *diff) json(change string, p *pair) error {
 	}
 	i, all := p.Item(), p.ops
 	if len(p.redacted) > 0 {
-		list := slices.Concat(bytes.TrimSuffix(bytes.TrimPrefix(all, []byte("[")), []byte("]")), []byte{','}, bytes.Join(p.redacted, []byte{','}))
+		list := slices.Concat(bytes.TrimSuffix(bytes.TrimPrefix(all, []byte("[")), []byte("]")), []byte{','},
+			bytes.Join(p.redacted, []byte{','}))
 		all = slices.Concat([]byte{'['}, bytes.TrimPrefix(list, []byte{','}), []byte{']'})
 	}
 	return d.o.JSON(&Difference{
 		Change: change, Cluster: d.c.Cluster,
-		Group: i.Stream.Group, Version: i.Stream.Version, Resource: i.Stream.Resource, Kind: i.Stream.Kind, Namespace: i.Namespace,
-		Name: i.Name, UID: i.UID, Versions: p.Versions, Before: p.points[0], After: p.points[1], Changes: all, Lacking: p.lacking,
+		Group: i.Stream.Group, Version: i.Stream.Version, Resource: i.Stream.Resource, Kind: i.Stream.Kind,
+		Namespace: i.Namespace, Name: i.Name, UID: i.UID, Versions: p.Versions, Before: p.points[0], After: p.points[1],
+		Changes: all, Lacking: p.lacking,
 	}, "")
 }
 

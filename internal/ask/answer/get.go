@@ -89,8 +89,8 @@ type found struct {
 	cells   []string
 }
 
-// Items shows objects as they were. Those of several clusters are in one table: any other form, which kubectl takes, does not say
-// where an object is.
+// Items shows objects as they were. Those of several clusters are in one table: any other form, which kubectl takes,
+// does not say where an object is.
 func (g *Get) Items(ctx context.Context, all []Found, o *Output) error {
 	var rows []found
 	for n := range all {
@@ -195,7 +195,8 @@ func (g *Get) names(all []found, o *Output) error {
 	return nil
 }
 
-// columns returns those of a table of one kind: in several clusters, those that the first one gives it which has such objects.
+// columns returns those of a table of one kind: in several clusters, those that the first one gives it which has such
+// objects.
 func (g *Get) columns(all []Found) ([]Column, error) {
 	all = slices.DeleteFunc(slices.Clone(all), func(f Found) bool { return len(f.Items) == 0 })
 	if g.Format != "table" || g.Columns == nil || len(all) == 0 {
@@ -209,11 +210,13 @@ func (g *Get) columns(all []Found) ([]Column, error) {
 }
 
 func severalKinds(first *index.Stream, items []query.Item) bool {
-	return slices.ContainsFunc(items, func(i query.Item) bool { return i.Stream.Resource != first.Resource || i.Stream.Group != first.Group })
+	return slices.ContainsFunc(items, func(i query.Item) bool {
+		return i.Stream.Resource != first.Resource || i.Stream.Group != first.Group
+	})
 }
 
-// Cleaned shows objects as kubectl apply takes them. What controllers make again is left out, and what the journal does not
-// have in full is refused: ErrRefused.
+// Cleaned shows objects as kubectl apply takes them. What controllers make again is left out, and what the journal does
+// not have in full is refused: ErrRefused.
 func (g *Get) Cleaned(ctx context.Context, f *Found) error {
 	j, items, o := f.Journal, f.Items, f.Output
 	f.mayMatch = &names{}
@@ -246,7 +249,8 @@ func (g *Get) Cleaned(ctx context.Context, f *Found) error {
 		case v.Outcome == restore.Cleaned:
 			objects = append(objects, cleaned[i])
 			if cleaned[i].ServerSide {
-				o.note("%s: larger than the annotation in which kubectl apply keeps a copy; use kubectl apply --server-side",
+				o.note("%s: larger than the annotation in which kubectl apply keeps a copy; use kubectl apply "+
+					"--server-side",
 					title(&items[i]))
 			}
 		case v.Outcome == restore.LeftOut:
@@ -390,8 +394,8 @@ func (z *zones) add(times ...time.Time) {
 
 func (z zones) String() string { return strings.Join(z, "/") }
 
-// writeRows writes the rows of a table, the first of which is its heading. On a terminal the columns in cut become shorter, the
-// last of them first, until a row fits. A row that has its first cell alone is as wide as that.
+// writeRows writes the rows of a table, the first of which is its heading. On a terminal the columns in cut become
+// shorter, the last of them first, until a row fits. A row that has its first cell alone is as wide as that.
 func writeRows(rows [][]string, cut []int, o *Output) error {
 	const between, least = "  ", 9
 	widths, all := make([]int, len(rows[0])), -len(between)
@@ -460,8 +464,8 @@ func duration(d time.Duration) string {
 // batch bounds the objects that are in memory, in bytes of lines.
 const batch = 8 << 20
 
-// objects writes YAML or JSON, and returns how many objects there were. Of an object that was named and was not there, there
-// is nothing.
+// objects writes YAML or JSON, and returns how many objects there were. Of an object that was named and was not there,
+// there is nothing.
 func (g *Get) objects(ctx context.Context, f *Found) (shown int, err error) {
 	j, items, o := f.Journal, f.Items, f.Output
 	out := newObjects(o, g.Format)
@@ -529,7 +533,8 @@ func objectOf(l *line.Fields, item *query.Item) []byte {
 	if item.Namespace != "" {
 		namespace = fmt.Sprintf(`"namespace":%q,`, item.Namespace)
 	}
-	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,%s"uid":%q}}`, apiVersion, item.Stream.Kind, item.Name, namespace, item.UID)
+	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,%s"uid":%q}}`, apiVersion,
+		item.Stream.Kind, item.Name, namespace, item.UID)
 }
 
 // between says when it was that an object was deleted in a gap.

@@ -149,8 +149,8 @@ func (h *history) finish(ctx context.Context) error {
 	return ErrNotCovered // the manager may have written those, and they may have changed anything
 }
 
-// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
-// where there is one section.
+// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all
+// lines, where there is one section.
 func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
 	h.gaps = map[string]*line.Fields{}
 	h.remarks.Restart()
@@ -384,7 +384,8 @@ func (h *history) noise(v *query.Version) rows.Noise {
 	return class
 }
 
-// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of it.
+// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of
+// it.
 func owned(v *query.Version) bool {
 	controlled := false
 	for owner := range rawjson.Elements(rawjson.At(v.Object, []byte("/metadata/ownerReferences"))) {
@@ -469,7 +470,8 @@ func (h *history) countGap(stream string, class rows.Noise) {
 	}
 }
 
-// dropOpenGaps counts the gaps that no SYNCED ends, where rows are about less than streams and none is of what followed.
+// dropOpenGaps counts the gaps that no SYNCED ends, where rows are about less than streams and none is of what
+// followed.
 func (h *history) dropOpenGaps() {
 	if !h.Narrow() {
 		return
@@ -599,7 +601,8 @@ func (h *history) explain(doubtful bool) {
 		h.o.note("%s", h.writers())
 	}
 	if h.truncated > 0 {
-		h.o.note("%s may match: of a truncated line, or behind one, not all changes are known", count(h.truncated, "version"))
+		h.o.note("%s may match: of a truncated line, or behind one, not all changes are known",
+			count(h.truncated, "version"))
 	}
 	if h.removed > 0 {
 		h.o.note("what %s changed is not known: lines before were removed", count(h.removed, "version"))

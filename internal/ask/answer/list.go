@@ -33,8 +33,8 @@ func (o *objects) begin() {
 	_, _ = o.out.WriteString("apiVersion: v1\nitems:")
 }
 
-// add writes an object: by itself, or as an item of the list. Its members are sorted for YAML alone. What is nested deeper
-// than yamltext.MaxDepth is on one line.
+// add writes an object: by itself, or as an item of the list. Its members are sorted for YAML alone. What is nested
+// deeper than yamltext.MaxDepth is on one line.
 func (o *objects) add(object []byte) error {
 	if o.json {
 		first, indent, last := "", "", "\n"
@@ -71,8 +71,8 @@ func (o *objects) add(object []byte) error {
 	return nil
 }
 
-// nestedDeep reports whether an object is nested deeper than yamltext.MaxDepth: it is written without indents, each of which
-// would be longer than the one before.
+// nestedDeep reports whether an object is nested deeper than yamltext.MaxDepth: it is written without indents, each of
+// which would be longer than the one before.
 func nestedDeep(object []byte) bool {
 	depth, str := 0, false
 	for i := 0; i < len(object); i++ {
@@ -113,7 +113,8 @@ func (o *objects) end() error {
 		if o.items > 0 {
 			_, _ = o.out.WriteString("\n    ")
 		}
-		_, _ = o.out.WriteString("],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n")
+		_, _ = o.out.WriteString("],\n    \"kind\": \"List\",\n    \"metadata\": {\n" +
+			"        \"resourceVersion\": \"\"\n    }\n}\n")
 	default:
 		if o.items == 0 {
 			_, _ = o.out.WriteString(" []\n")

@@ -9,12 +9,12 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-// Path is a place in objects, step by step: keys, and for elements of lists their number, the value of their key (such as a
-// container's name) or *.
+// Path is a place in objects, step by step: keys, and for elements of lists their number, the value of their key (such
+// as a container's name) or *.
 type Path []string
 
-// ParsePath reads spec.template.spec.containers[web].image, with quotes around a key that has dots: data["log.level"]; or a
-// JSON pointer.
+// ParsePath reads spec.template.spec.containers[web].image, with quotes around a key that has dots: data["log.level"];
+// or a JSON pointer.
 func ParsePath(text string) (Path, error) {
 	if rest, ok := strings.CutPrefix(text, "/"); ok {
 		var p Path
@@ -32,7 +32,8 @@ func ParsePath(text string) (Path, error) {
 				inside, behind, ok = strings.Cut(quoted, `"]`)
 			}
 			if !ok || inside == "" {
-				return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text)
+				return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or "+
+					"data[\"log.level\"]", text)
 			}
 			p, rest = append(p, inside), strings.TrimPrefix(behind, ".")
 		default:
@@ -41,7 +42,8 @@ func ParsePath(text string) (Path, error) {
 				end = len(rest)
 			}
 			if end == 0 {
-				return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text)
+				return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or "+
+					"data[\"log.level\"]", text)
 			}
 			p, rest = append(p, rest[:end]), strings.TrimPrefix(rest[end:], ".")
 		}
@@ -62,8 +64,8 @@ func (p Path) touched(operations, object []byte) bool {
 	return false
 }
 
-// appendAdded appends to the inside of a list of operations those that would add what a value, which is at a pointer, has at
-// the path.
+// appendAdded appends to the inside of a list of operations those that would add what a value, which is at a pointer,
+// has at the path.
 func (p Path) appendAdded(ops []byte, pointer string, value []byte) []byte {
 	if len(p) == 0 {
 		if len(ops) > 0 {
@@ -87,8 +89,8 @@ func (p Path) appendAdded(ops []byte, pointer string, value []byte) []byte {
 	return ops
 }
 
-// at reports whether the pointer of an operation leads to the path, below or above it. changed is what is there before or
-// behind the operation: what it removes is not in the object.
+// at reports whether the pointer of an operation leads to the path, below or above it. changed is what is there before
+// or behind the operation: what it removes is not in the object.
 func (p Path) at(pointer string, object, changed []byte) bool {
 	rest := strings.TrimPrefix(pointer, "/")
 	at := ""

@@ -29,11 +29,11 @@ const (
 	Watch Origin = "watch"
 	// Gap is a write that was found by comparison after a GAP. It was made after Write.After.
 	Gap Origin = "gap"
-	// Between is a write of one of several versions, of which the journal has only the last one whole. It is not older than
-	// Write.After. A redacted value has it too where lines do not say whether what it hides has changed.
+	// Between is a write of one of several versions, of which the journal has only the last one whole. It is not older
+	// than Write.After. A redacted value has it too where lines do not say whether what it hides has changed.
 	Between Origin = "between"
-	// Older is a write that is at least as old as the line, the first that has the value. It is not older than Write.After,
-	// the object's creation.
+	// Older is a write that is at least as old as the line, the first that has the value. It is not older than
+	// Write.After, the object's creation.
 	Older Origin = "older"
 )
 
@@ -108,12 +108,12 @@ type changed struct {
 
 var errNoObject = errors.New("not an object")
 
-// Add takes the next line about the object, or a GAP or SYNCED line of one of its streams. Lines must be in the order of seq.
-// Repeated versions are skipped, and so are versions that a second stream wrote later than the first. After an error the
-// History stays usable: the version counts as missing.
+// Add takes the next line about the object, or a GAP or SYNCED line of one of its streams. Lines must be in the order
+// of seq. Repeated versions are skipped, and so are versions that a second stream wrote later than the first. After an
+// error the History stays usable: the version counts as missing.
 //
-// A version is missing if its line has no object (payload none), or a part of it (payload metadata, truncated). Changes up
-// to the next whole version are then known as Between, except those that its own list of changes names. If the first
+// A version is missing if its line has no object (payload none), or a part of it (payload metadata, truncated). Changes
+// up to the next whole version are then known as Between, except those that its own list of changes names. If the first
 // version is not the creation, its values are Older, with the same exception.
 func (h *History) Add(l *line.Fields) error {
 	typ, origin := l.Type(), l.Origin()
@@ -212,8 +212,8 @@ func (h *History) whole(l *line.Fields) ([]byte, error) {
 	return object, nil
 }
 
-// attribute returns the write that a version's changes are from: exact, that of the version itself, unless it may have been
-// another.
+// attribute returns the write that a version's changes are from: exact, that of the version itself, unless it may have
+// been another.
 func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 	relist, confirmed := l.Origin() == line.FromRelist, h.gaps[string(l.Text(line.FieldStream))]
 	// A first list that was begun more than once, or that could not be completed, has MODIFIED lines too.
@@ -267,9 +267,9 @@ func (h *History) apply(object []byte, w *Write) error {
 	return err
 }
 
-// mark attributes to w what a line's own changes name: all that they add or replace, or only redacted values, whose changes
-// the objects do not show. The paths of what is added or replaced are those in the new object, because the operations on a
-// list go from its beginning to its end.
+// mark attributes to w what a line's own changes name: all that they add or replace, or only redacted values, whose
+// changes the objects do not show. The paths of what is added or replaced are those in the new object, because the
+// operations on a list go from its beginning to its end.
 func (h *History) mark(operations []byte, w *Write, all bool) {
 	for operation := range rawjson.Elements(operations) {
 		v := rawjson.Pick(operation, "path", "old", "value")

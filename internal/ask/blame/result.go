@@ -16,8 +16,8 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-// Result is a version of an object with the writes that its values are from. Its JSON is what blame -o json prints; fields
-// may be added to it.
+// Result is a version of an object with the writes that its values are from. Its JSON is what blame -o json prints;
+// fields may be added to it.
 type Result struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -26,32 +26,34 @@ type Result struct {
 	UID        string `json:"uid,omitempty"`
 	Version    string `json:"resourceVersion,omitempty"`
 
-	Seq     uint64    `json:"seq"` // of the version's line
-	Time    time.Time `json:"time"`
-	Missed  Point     `json:"missed,omitzero"`  // the first later version that the journal does not have whole
-	Deleted Point     `json:"deleted,omitzero"` // the DELETED line: the object was deleted or left its stream's selection
+	Seq    uint64    `json:"seq"` // of the version's line
+	Time   time.Time `json:"time"`
+	Missed Point     `json:"missed,omitzero"` // the first later version that the journal does not have whole
+	// the DELETED line: the object was deleted or left its stream's selection
+	Deleted Point `json:"deleted,omitzero"`
 
-	// Fields are the values of the object, in the order of Lines: its scalars, its empty objects and lists, and as one value what
-	// is nested deeper than yamltext.MaxDepth, with the last write in it.
+	// Fields are the values of the object, in the order of Lines: its scalars, its empty objects and lists, and as one
+	// value what is nested deeper than yamltext.MaxDepth, with the last write in it.
 	Fields []Field `json:"fields"`
-	// Removed are the values that the object no longer has, with the writes that removed them, oldest first. A value that was
-	// changed is not removed, and neither is a scalar in a list if another took its place.
+	// Removed are the values that the object no longer has, with the writes that removed them, oldest first. A value
+	// that was changed is not removed, and neither is a scalar in a list if another took its place.
 	Removed []Field `json:"removed,omitempty"`
-	Dropped int     `json:"removedDropped,omitzero"` // values that were removed earlier and are not in Removed, for memory's sake
+	// values that were removed earlier and are not in Removed, for memory's sake
+	Dropped int `json:"removedDropped,omitzero"`
 	// Lines are the object as kubectl prints it, as YAML.
 	Lines []Line `json:"-"`
 }
 
-// Field is a value at a path such as spec.containers[web].image or data["a.b"]. Elements of lists have the keys by which they
-// are paired, scalars in lists themselves, the others their positions.
+// Field is a value at a path such as spec.containers[web].image or data["a.b"]. Elements of lists have the keys by
+// which they are paired, scalars in lists themselves, the others their positions.
 type Field struct {
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value"`
 	*Write
 }
 
-// Line is a line of YAML, without its end. Its Write is that of the value on it, on all lines of a string. A line that only
-// opens an object or a list has the write that added or replaced that.
+// Line is a line of YAML, without its end. Its Write is that of the value on it, on all lines of a string. A line that
+// only opens an object or a list has the write that added or replaced that.
 type Line struct {
 	Text string
 	*Write
@@ -79,7 +81,8 @@ func (h *History) Result(without ...string) (*Result, error) {
 			object[key] = value
 		}
 	}
-	r := &Result{Version: h.version, Seq: h.last.Seq, Time: h.last.Time, Missed: h.missed, Deleted: h.deleted, Dropped: h.removed.dropped}
+	r := &Result{Version: h.version, Seq: h.last.Seq, Time: h.last.Time, Missed: h.missed, Deleted: h.deleted,
+		Dropped: h.removed.dropped}
 	r.APIVersion, _ = object["apiVersion"].(string)
 	r.Kind, _ = object["kind"].(string)
 	if metadata, ok := object["metadata"].(map[string]any); ok {

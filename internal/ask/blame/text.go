@@ -19,10 +19,10 @@ const (
 	least    = 7    // columns of a manager: MANAGER
 )
 
-// WriteText writes the lines for people, each after the time, the manager and the seq of its write, then what was removed.
-// Times are in the local zone, which the heading names. On a terminal of width columns lines are cut, and what a line has
-// in common with the one above it is not repeated; 0 is for anything else, where each line says all. What does not print
-// is escaped.
+// WriteText writes the lines for people, each after the time, the manager and the seq of its write, then what was
+// removed. Times are in the local zone, which the heading names. On a terminal of width columns lines are cut, and what
+// a line has in common with the one above it is not repeated; 0 is for anything else, where each line says all. What
+// does not print is escaped.
 func (r *Result) WriteText(to io.Writer, width int) error {
 	who, seq, widest, zones := least, len("SEQ"), 0, []string{}
 	for _, l := range r.Lines {
@@ -128,18 +128,26 @@ func (r *Result) Notes() []string {
 		seen[w] = true
 		switch after := w.After; {
 		case w.Origin == Gap && !after.Time.IsZero():
-			notes = append(notes, fmt.Sprintf("seq %d: written in the gap between %s and %s", w.Seq, at(after.Time), at(w.When())))
+			notes = append(notes,
+				fmt.Sprintf("seq %d: written in the gap between %s and %s", w.Seq, at(after.Time), at(w.When())))
 		case w.Origin == Older:
-			notes = append(notes, fmt.Sprintf("seq %d: the journal's first version of these values, which were written at %s or before", w.Seq, at(w.When())))
+			notes = append(notes,
+				fmt.Sprintf("seq %d: the journal's first version of these values, which were written at %s or before",
+					w.Seq, at(w.When())))
 		case w.Origin == Between:
-			notes = append(notes, fmt.Sprintf("seq %d: written since seq %d, %s; not every line between has the object and its changes", w.Seq, after.Seq, at(after.Time)))
+			notes = append(notes,
+				fmt.Sprintf("seq %d: written since seq %d, %s; not every line between has the object and its changes",
+					w.Seq, after.Seq, at(after.Time)))
 		}
 	}
 	if r.Missed.Seq > 0 {
-		notes = append(notes, fmt.Sprintf("this is the object of seq %d; from seq %d on, %s, lines do not have all of it", r.Seq, r.Missed.Seq, at(r.Missed.Time)))
+		notes = append(notes,
+			fmt.Sprintf("this is the object of seq %d; from seq %d on, %s, lines do not have all of it", r.Seq,
+				r.Missed.Seq, at(r.Missed.Time)))
 	}
 	if r.Deleted.Seq > 0 {
-		notes = append(notes, fmt.Sprintf("the object was deleted: its DELETED line is seq %d, %s", r.Deleted.Seq, at(r.Deleted.Time)))
+		notes = append(notes,
+			fmt.Sprintf("the object was deleted: its DELETED line is seq %d, %s", r.Deleted.Seq, at(r.Deleted.Time)))
 	}
 	if r.Dropped > 0 {
 		notes = append(notes, fmt.Sprintf("%d values that were removed earlier are not listed", r.Dropped))

@@ -13,8 +13,8 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-// node is a value of the object: who wrote it, not what it is. The write of a container is that which added or replaced it,
-// or the last that emptied it or added the first to it.
+// node is a value of the object: who wrote it, not what it is. The write of a container is that which added or replaced
+// it, or the last that emptied it or added the first to it.
 type node struct {
 	write    *Write
 	kind     byte   // '{', '['; 0 for a scalar, and for what is deeper than yamltext.MaxDepth: it is one value
@@ -275,8 +275,8 @@ func (r *removed) sorted() []Field {
 	})
 }
 
-// each calls f for each member and element of a value, with its path, and reports whether there are any. What depth objects
-// and lists are around is one value if these are too many.
+// each calls f for each member and element of a value, with its path, and reports whether there are any. What depth
+// objects and lists are around is one value if these are too many.
 func each(path string, value []byte, depth int, f func(path string, value []byte)) bool {
 	if depth >= yamltext.MaxDepth {
 		return false

@@ -16,6 +16,9 @@ import (
 // TestClockSet has a clock that was set back and ahead, between files and within one: lines are found by their own
 // times, with indexes and without.
 func TestClockSet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	files := [][]time.Duration{ // after start
 		{0, time.Hour, 65 * time.Minute},
 		{-30 * time.Minute, -29 * time.Minute, 2 * time.Hour},

@@ -18,8 +18,9 @@ type column struct {
 	least, most int     // columns; where it is no terminal, longer cells stick out
 	share       float64 // of what a terminal has for these columns and what happened
 	appendTo    func(dst []byte, l *line.Fields, same *Same) []byte
-	short       func(dst []byte, l *line.Fields, same *Same) []byte // for a cell that is too wide, before it is cut; may be nil
-	cut         func(dst []byte, start, limit int) []byte
+	// for a cell that is too wide, before it is cut; may be nil
+	short func(dst []byte, l *line.Fields, same *Same) []byte
+	cut   func(dst []byte, start, limit int) []byte
 }
 
 // Same is what every row would say, and a reader knows: it is left out where rows are cut.
@@ -57,7 +58,8 @@ var (
 		{objectHeading, 16, 56, 0, appendObject, nil, nil},
 		{whoHeading, 10, 28, 0, appendFullWho, nil, nil},
 	}}
-	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC", "REMOVED": "REM", "SEALED": "SEAL"}
+	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC",
+		"REMOVED": "REM", "SEALED": "SEAL"}
 )
 
 const (
@@ -98,8 +100,8 @@ func (s *screen) fit(full int) {
 		s.rowLayout = narrow
 	}
 	s.columns = slices.DeleteFunc(slices.Clone(s.columns), func(c column) bool {
-		return c.heading == kindHeading && (s.same.Kind || s.same.Object) || c.heading == objectHeading && s.same.Object ||
-			c.heading == whoHeading && s.same.Who
+		return c.heading == kindHeading && (s.same.Kind || s.same.Object) ||
+			c.heading == objectHeading && s.same.Object || c.heading == whoHeading && s.same.Who
 	})
 	free := max(full-s.head()-len(s.columns)*gap, 20)
 	for i, c := range s.columns {
@@ -235,7 +237,8 @@ func (p *Printer) appendTime(l *line.Fields, local time.Time) {
 }
 
 // colours are the terminal's codes for a line's type.
-var colours = map[string]string{"ADDED": "32", "MODIFIED": "33", "DELETED": "31", "GAP": "35", "SYNCED": "34", "REMOVED": "35", "SEALED": "34"}
+var colours = map[string]string{"ADDED": "32", "MODIFIED": "33", "DELETED": "31", "GAP": "35", "SYNCED": "34",
+	"REMOVED": "35", "SEALED": "34"}
 
 // appendType writes a line's type, in its colour, and the blanks after it.
 func (p *Printer) appendType(t []byte) {

@@ -16,7 +16,8 @@ func ParseType(text string) (string, error) {
 		return t, nil
 	}
 	last := len(index.Types) - 1
-	return "", fmt.Errorf("%q is not known; write %s or %s", text, strings.Join(index.Types[:last], ", "), index.Types[last])
+	return "", fmt.Errorf("%q is not known; write %s or %s", text, strings.Join(index.Types[:last], ", "),
+		index.Types[last])
 }
 
 // separates reports whether a GAP may pass without its SYNCED.

@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	markBytes = 128                    // of a line that identify it: with seq and time in it, no other line has the same
+	// of a line that identify it: with seq and time in it, no other line has the same
+	markBytes = 128
 	pollEvery = 100 * time.Millisecond // how often a file that is followed is checked, which takes four system calls
-	findAgain = 5                      // how often a rotated file is looked for that was compressed or renamed meanwhile
+	// how often a rotated file is looked for that was compressed or renamed meanwhile
+	findAgain = 5
 )
 
 // errRewritten says that a file does not hold any more what was read from it.
@@ -29,8 +31,8 @@ type active struct {
 	f   *os.File
 	off int64 // of the next byte to read
 
-	// The last line that was taken: where it begins, and its first bytes. Before the first one it is the end of the line
-	// in front of it.
+	// The last line that was taken: where it begins, and its first bytes. Before the first one it is the end of the
+	// line in front of it.
 	markAt int64
 	mark   []byte
 
@@ -112,8 +114,8 @@ func (t *tail) follow(ctx context.Context) error {
 }
 
 // drain shows what there is of the active file. Of a line without its end nothing is kept: a daemon that starts after a
-// crash writes another one there, maybe between two reads. So a line that took several reads, and the first line after a
-// read that found none, are compared with the file again.
+// crash writes another one there, maybe between two reads. So a line that took several reads, and the first line after
+// a read that found none, are compared with the file again.
 func (t *tail) drain(ctx context.Context) error {
 	for t.in.f != nil && ctx.Err() == nil {
 		read := t.lines.Buffered()
@@ -202,7 +204,8 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 		}
 		t.skipping, t.reread = false, false
 		if l.Seq <= t.last {
-			t.o.notice("the journal goes on with line %d behind line %d: it was begun anew, or lines were taken back", l.Seq, t.last)
+			t.o.notice("the journal goes on with line %d behind line %d: it was begun anew, or lines were taken back",
+				l.Seq, t.last)
 		}
 		if t.last > 0 {
 			if err := t.catchUp(ctx, l.Seq); err != nil {

@@ -92,7 +92,11 @@ func (w *writer) add(n int) {
 
 // A tail shows each line once, whatever is done to the files, and by whom.
 func TestFollow(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			testFollow(t, rand.New(rand.NewPCG(seed, 0)))

@@ -10,8 +10,8 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// Remarks are what stands between the rows of a history: the times in which nobody watched, and between which times a change
-// was made that does not say so. A nil one says nothing.
+// Remarks are what stands between the rows of a history: the times in which nobody watched, and between which times a
+// change was made that does not say so. A nil one says nothing.
 type Remarks struct {
 	p            *Printer
 	j            *query.Journal
@@ -56,7 +56,8 @@ func (r *Remarks) print(ctx context.Context, l *line.Fields) error {
 	return r.After(ctx, l)
 }
 
-// Before draws the times before a line in which nobody watched, where the silence is: what was read later comes after it.
+// Before draws the times before a line in which nobody watched, where the silence is: what was read later comes after
+// it.
 func (r *Remarks) Before(l *line.Fields) error {
 	if r == nil {
 		return nil
@@ -129,7 +130,8 @@ func (r *Remarks) Gap(l *line.Fields) {
 	r.gaps[stream] = from
 }
 
-// After says when it was that an object was deleted in a gap, or changed where that was received late and does not say so.
+// After says when it was that an object was deleted in a gap, or changed where that was received late and does not say
+// so.
 func (r *Remarks) After(ctx context.Context, l *line.Fields) (err error) {
 	if r == nil {
 		return nil

@@ -201,8 +201,8 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) [
 	return dst
 }
 
-// appendGap appends how long it was, why there is a gap and what it spans. unchanged is the number of objects among which
-// there was no difference, nil where there was one or that is not known yet.
+// appendGap appends how long it was, why there is a gap and what it spans. unchanged is the number of objects among
+// which there was no difference, nil where there was one or that is not known yet.
 func appendGap(dst []byte, l *line.Fields, unchanged []byte) []byte {
 	var from time.Time
 	lasted := from.UnmarshalText(l.Text(line.FieldFromTime)) == nil && !from.After(l.Time)

@@ -69,6 +69,9 @@ func (p *peak) Write(l []byte) (at int64, err error) {
 // What the merge remembers of the past is what a takeover may repeat, however long the past is, and whatever came
 // later: versions from before a restore and after it do not compare.
 func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const past, overlap, objects = 20_000, 5, 10
 	version := func(seq int) int { return 1000 + seq }
 	modified := func(seq int) string {

@@ -1,4 +1,5 @@
-// Package merge makes one journal of those of several daemons: of replicas, of which one wrote at a time, and of shards.
+// Package merge makes one journal of those of several daemons: of replicas, of which one wrote at a time, and of
+// shards.
 //
 // Lines of replicas are in one order, by term and seq (see internal/record/leader), lines of shards by time. After a
 // takeover the merged journal does not have all that the replicas wrote, or not as they wrote it:
@@ -47,18 +48,19 @@ import (
 // Source is a journal that is merged.
 type Source struct {
 	Name string // for errors and Hole
-	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream those
-	// about some of its objects. A line is valid until the next one. It is called more than once.
+	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream
+	// those about some of its objects. A line is valid until the next one. It is called more than once.
 	Lines func(context.Context) iter.Seq2[Line, error]
-	// Streams names streams that it has lines of, in case Lines does not yield them all. Sources with a stream in common
-	// are in one order.
+	// Streams names streams that it has lines of, in case Lines does not yield them all. Sources with a stream in
+	// common are in one order.
 	Streams []string
 }
 
 // Line is a line of a source.
 type Line struct {
 	*line.Fields
-	Missing uint64 // how many lines are missing directly before it, or before others since the one before that are not asked for
+	// how many lines are missing directly before it, or before others since the one before that are not asked for
+	Missing uint64
 }
 
 // Output takes the merged journal.

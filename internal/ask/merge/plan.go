@@ -45,8 +45,8 @@ type stream struct {
 type part struct {
 	from position
 	anew bool
-	// low is the lowest version that a watch brought in the part; once all is read, in the later parts up to the next GAP
-	// after which versions start over. Nothing below it comes again.
+	// low is the lowest version that a watch brought in the part; once all is read, in the later parts up to the next
+	// GAP after which versions start over. Nothing below it comes again.
 	low     uint64
 	highest uint64 // version of a watch, but for deletions
 }
@@ -74,8 +74,8 @@ type fact struct {
 	anew    bool   // other versions begin
 }
 
-// Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream although it has
-// changed. The error says too which of the sources do not belong together.
+// Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream
+// although it has changed. The error says too which of the sources do not belong together.
 func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bool) (*Plan, error) {
 	p := &Plan{
 		sources: sources, heldBack: heldBack, latest: make([]uint64, len(sources)),
@@ -95,7 +95,8 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			if uid := string(l.Text(line.FieldClusterUID)); uid != "" && cluster == "" {
 				cluster = uid
 			} else if uid != "" && uid != cluster {
-				return nil, fmt.Errorf("%s and %s are journals of different clusters; query one at a time", sources[0].Name, source.Name)
+				return nil, fmt.Errorf("%s and %s are journals of different clusters; query one at a time",
+					sources[0].Name, source.Name)
 			}
 			if l.SaysRemoved() || l.SaysSealed() {
 				continue
@@ -103,7 +104,8 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			s, f := p.stream(l.Fields), factOf(l.Fields)
 			p.latest[n] = max(p.latest[n], f.term)
 			if other, there := s.by[f.term]; there && other != n {
-				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not journals of replicas with one Lease; query one at a time",
+				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not journals of replicas "+
+					"with one Lease; query one at a time",
 					sources[other].Name, source.Name, s.name, inTerm(f.term))
 			}
 			another := terms[s] != f.term+1
@@ -157,8 +159,9 @@ func inTerm(term uint64) string {
 	return fmt.Sprintf(" in term %d", term)
 }
 
-// Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn is:
-// what they had to say until then may not have been there yet. The sources have to be in the order in which they were opened.
+// Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn
+// is: what they had to say until then may not have been there yet. The sources have to be in the order in which they
+// were opened.
 func (p *Plan) Early() (early []int) {
 	for _, of := range p.order.teams() {
 		leader := slices.MaxFunc(of, func(a, b int) int { return cmp.Compare(p.latest[a], p.latest[b]) })

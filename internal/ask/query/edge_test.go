@@ -536,6 +536,9 @@ func TestLatest(t *testing.T) {
 
 // TestLargeObjects has versions of 5 MB: memory is bounded by the object, not by their number.
 func TestLargeObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const versions, size, most = 24, 5 << 20, 60 << 20
 	w := begin(t)
 	s := w.Stream("configmaps", "ConfigMap")

@@ -260,7 +260,11 @@ func passedBy(all []written, i int, m Moment, live map[string]bool) bool {
 }
 
 func TestStateAndHistory(t *testing.T) {
-	for seed := range uint64(10) {
+	seeds := uint64(10)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 2))
 		path, all := random(t, r, 1+r.IntN(6), 200)
 		for range 12 {
@@ -470,6 +474,9 @@ func checkHistory(t *testing.T, j *Journal, all []written, s selects, since Mome
 // TestDamagedIndex flips each byte of an index, cuts it everywhere, and puts others in its place: answers stay as they are, and
 // it is said that the index is not used.
 func TestDamagedIndex(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	var r *rand.Rand
 	var path string
 	var all []written

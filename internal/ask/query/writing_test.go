@@ -14,6 +14,9 @@ import (
 // TestWhileWritten asks a journal while it is written, rotated and compressed: it answers from the files as they were when it was
 // opened.
 func TestWhileWritten(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const questions, lines = 15, 60
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	j, err := journal.OpenFile(path, journal.Options{MaxSize: 2000, Compress: true})

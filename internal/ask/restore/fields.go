@@ -14,8 +14,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // serverMetadata are the members of metadata that the server sets, and references to owners that are gone: the garbage
 // collector deletes what only such a reference holds.
 var serverMetadata = []string{
-	"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "ownerReferences",
-	"resourceVersion", "selfLink", "uid",
+	"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
+	"ownerReferences", "resourceVersion", "selfLink", "uid",
 }
 
 // controllerAnnotations are notes that controllers make for themselves.
@@ -32,12 +32,13 @@ var controllerAnnotations = []string{
 	// A claim that has these and no volume counts as one that has lost it.
 	"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller",
 	"pv.kubernetes.io/migrated-to",
-	"volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/selected-node", "volume.kubernetes.io/storage-provisioner",
+	"volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/selected-node",
+	"volume.kubernetes.io/storage-provisioner",
 	"volume.kubernetes.io/storage-resizer",
 }
 
-// removeServerFields removes what the server and controllers set. Defaults stay: they are what the object was, and applying
-// them changes nothing.
+// removeServerFields removes what the server and controllers set. Defaults stay: they are what the object was, and
+// applying them changes nothing.
 func removeServerFields(o Object, all members) {
 	metadata, spec := child(all, "metadata"), child(all, "spec")
 	annotations := child(metadata, "annotations")
@@ -65,10 +66,12 @@ func removeServerFields(o Object, all members) {
 	case "Secret":
 		if all["type"] == tokenType { // the token controller fills it in
 			remove(all, "data")
-			remove(child(metadata, "labels"), "kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since")
+			remove(child(metadata, "labels"), "kubernetes.io/legacy-token-last-used",
+				"kubernetes.io/legacy-token-invalid-since")
 		}
 	case "PersistentVolume":
-		remove(child(spec, "claimRef"), "uid", "resourceVersion") // without them it is reserved for the claim of that name
+		// without them it is reserved for the claim of that name
+		remove(child(spec, "claimRef"), "uid", "resourceVersion")
 	case "PersistentVolumeClaim":
 		if bound {
 			removeUnless(chosen, spec, "volumeName")
@@ -84,7 +87,8 @@ func removeServerFields(o Object, all members) {
 		if spec["manualSelector"] != true {
 			remove(spec, "selector")
 			for _, m := range []members{metadata, child(child(spec, "template"), "metadata")} {
-				remove(child(m, "labels"), "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+				remove(child(m, "labels"), "controller-uid", "job-name", "batch.kubernetes.io/controller-uid",
+					"batch.kubernetes.io/job-name")
 				removeEmpty(m, "labels")
 			}
 		}

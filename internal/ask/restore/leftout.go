@@ -31,11 +31,13 @@ const (
 	byEndpoints = "made by the endpoints controller"
 )
 
-// named has objects with fixed names, by kind, namespace and name; "*" is every namespace. Those of the API server are in
-// pkg/controlplane, its priority classes in pkg/apis/scheduling.
+// named has objects with fixed names, by kind, namespace and name; "*" is every namespace. Those of the API server are
+// in pkg/controlplane, its priority classes in pkg/apis/scheduling.
 var named = map[[3]string]string{
-	{"ConfigMap", "*", "kube-root-ca.crt"}:                                               "made by the root CA certificate publisher",
-	{"ConfigMap", "*", "openshift-service-ca.crt"}:                                       "made by OpenShift's service CA operator",
+	{"ConfigMap", "*", "kube-root-ca.crt"}: "made by the root CA " +
+		"certificate publisher",
+	{"ConfigMap", "*", "openshift-service-ca.crt"}: "made by OpenShift's " +
+		"service CA operator",
 	{"ConfigMap", "kube-system", "extension-apiserver-authentication"}:                   byAPIServer,
 	{"ConfigMap", "kube-system", "kube-apiserver-legacy-service-account-token-tracking"}: byAPIServer,
 	{"Service", "default", "kubernetes"}:                                                 byAPIServer,
@@ -46,8 +48,9 @@ var named = map[[3]string]string{
 	{"PriorityClass.scheduling.k8s.io", "", "system-cluster-critical"}:                   byAPIServer,
 }
 
-// marks are labels and annotations by which a maker knows its own objects. Of most of these kinds users make objects too:
-// Endpoints of a Service without a selector, or a FlowSchema of the API server's that somebody has taken over ("false").
+// marks are labels and annotations by which a maker knows its own objects. Of most of these kinds users make objects
+// too: Endpoints of a Service without a selector, or a FlowSchema of the API server's that somebody has taken over
+// ("false").
 var marks = []struct {
 	kind  string // "" is every one
 	in    string // labels or annotations
@@ -60,16 +63,18 @@ var marks = []struct {
 	{"Endpoints", "labels", "service.kubernetes.io/headless", "", byEndpoints},
 	{"Endpoints", "annotations", "endpoints.kubernetes.io/last-change-trigger-time", "", byEndpoints},
 	{"APIService.apiregistration.k8s.io", "labels", "kube-aggregator.kubernetes.io/automanaged", "", byAPIServer},
-	{"FlowSchema.flowcontrol.apiserver.k8s.io", "annotations", "apf.kubernetes.io/autoupdate-spec", "true", byAPIServer},
-	{"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", "annotations", "apf.kubernetes.io/autoupdate-spec", "true", byAPIServer},
+	{"FlowSchema.flowcontrol.apiserver.k8s.io", "annotations", "apf.kubernetes.io/autoupdate-spec", "true",
+		byAPIServer},
+	{"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", "annotations", "apf.kubernetes.io/autoupdate-spec",
+		"true", byAPIServer},
 	// What leader election used before there were Leases. The holder of that time would keep all others waiting.
 	{"", "annotations", "control-plane.alpha.kubernetes.io/leader", "", "a lock, renewed by its holder"},
 }
 
 // madeAgain says who makes an object again, if its metadata shows it; "" if nobody does.
 //
-// An owner that is no controller has the object collected with it, no more than that (metav1.OwnerReference), so what it
-// owns is given back.
+// An owner that is no controller has the object collected with it, no more than that (metav1.OwnerReference), so what
+// it owns is given back.
 func madeAgain(o Object, metadata members) string {
 	for _, owner := range list(metadata, "ownerReferences") {
 		if owner := asMembers(owner); owner["controller"] == true {
@@ -106,7 +111,8 @@ func unwanted(o Object, all members) string {
 	switch o.Kind {
 	case "Namespace":
 		switch o.Name {
-		case "default", "kube-node-lease", "kube-public", "kube-system": // with the label of its name, unless a user has added to it
+		// with the label of its name, unless a user has added to it
+		case "default", "kube-node-lease", "kube-public", "kube-system":
 			if len(labels) <= 1 && len(annotations) == 0 {
 				return byAPIServer
 			}
@@ -128,8 +134,10 @@ func unwanted(o Object, all members) string {
 			return "a pull secret made by OpenShift for a ServiceAccount"
 		}
 	case "PersistentVolume":
-		if by, ok := annotations["pv.kubernetes.io/provisioned-by"]; ok && spec["persistentVolumeReclaimPolicy"] == "Delete" {
-			return fmt.Sprintf("provisioned by %v for its claim, and deleted with it", by) // with the data; Retain keeps that
+		if by, ok := annotations["pv.kubernetes.io/provisioned-by"]; ok &&
+			spec["persistentVolumeReclaimPolicy"] == "Delete" {
+			// with the data; Retain keeps that
+			return fmt.Sprintf("provisioned by %v for its claim, and deleted with it", by)
 		}
 	// Velero leaves these out too.
 	case "Pod":

@@ -1,5 +1,5 @@
-// Package restore turns objects of a journal into objects that kubectl apply and kubectl diff take: without what the server
-// sets, without objects that controllers make again, and never with a value that the journal does not have.
+// Package restore turns objects of a journal into objects that kubectl apply and kubectl diff take: without what the
+// server sets, without objects that controllers make again, and never with a value that the journal does not have.
 package restore
 
 import (
@@ -48,8 +48,8 @@ const redacted = "REDACTED"
 // members are those of one JSON object. Numbers are as they are written.
 type members = map[string]any
 
-// Clean returns the object of a line as kubectl apply takes it. The object has only Kind, Namespace and Name unless it is
-// Cleaned.
+// Clean returns the object of a line as kubectl apply takes it. The object has only Kind, Namespace and Name unless it
+// is Cleaned.
 func Clean(l *line.Fields) (Object, Verdict) {
 	o := Object{Kind: text(l, line.FieldKind), Namespace: text(l, line.FieldNamespace), Name: text(l, line.FieldName)}
 	apiVersion := text(l, line.FieldVersion)
@@ -109,8 +109,9 @@ func needsServerSide(o Object, all members) bool {
 	return size > maxAnnotations
 }
 
-// missing says what of the object a line does not have. An object with nothing but metadata, not even a kind, is that of
-// payload: metadata; a server that does not stream lists shows a ServiceAccount like that too, and it cannot be told apart.
+// missing says what of the object a line does not have. An object with nothing but metadata, not even a kind, is that
+// of payload: metadata; a server that does not stream lists shows a ServiceAccount like that too, and it cannot be told
+// apart.
 func missing(l *line.Fields, all members, err error) string {
 	reason := text(l, line.FieldTruncatedReason)
 	_, hasKind := all["kind"]
@@ -186,7 +187,8 @@ func encode(all members) ([]byte, error) {
 	return escapeForYAML(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
 }
 
-// escapeForYAML escapes the characters that JSON allows in strings and that a YAML reader refuses, or takes for the end of a line.
+// escapeForYAML escapes the characters that JSON allows in strings and that a YAML reader refuses, or takes for the end
+// of a line.
 func escapeForYAML(object []byte) []byte {
 	bad := func(r rune) bool {
 		return r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff

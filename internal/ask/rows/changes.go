@@ -53,7 +53,8 @@ func rankOf(pointer []byte) int {
 		switch {
 		case string(rest) == "deletionTimestamp":
 			return rankDeletion
-		case string(rest) == "resourceVersion", string(rest) == "generation", bytes.HasPrefix(rest, []byte("managedFields")):
+		case string(rest) == "resourceVersion", string(rest) == "generation",
+			bytes.HasPrefix(rest, []byte("managedFields")):
 			return hidden
 		case string(rest) == "annotations/kubectl.kubernetes.io~1last-applied-configuration",
 			string(rest) == "deletionGracePeriodSeconds",
@@ -77,7 +78,8 @@ func rankOf(pointer []byte) int {
 }
 
 // conditionRanks are the ranks of a condition's fields. lastTransitionTime and others are heartbeats.
-var conditionRanks = map[string]int{"": rankCondition, "status": rankCondition, "reason": rankStatus, "message": rankStatus}
+var conditionRanks = map[string]int{"": rankCondition, "status": rankCondition, "reason": rankStatus,
+	"message": rankStatus}
 
 // conditionOf takes the pointer to a field of a condition apart: the condition's own pointer, and the field.
 func conditionOf(pointer []byte) (condition, field []byte, ok bool) {
@@ -174,7 +176,8 @@ func (c *Change) move(added *Change) {
 	for i < len(fields)-1 && bytes.Equal(was[i], now[i]) {
 		i++
 	}
-	*c = Change{op: []byte("replace"), path: added.path, old: was[i], now: now[i], field: []byte(fields[i]), whole: added.now, rank: rankHeartbeat}
+	*c = Change{op: []byte("replace"), path: added.path, old: was[i], now: now[i], field: []byte(fields[i]),
+		whole: added.now, rank: rankHeartbeat}
 	if rank, ok := conditionRanks[fields[i]]; ok {
 		c.rank = rank
 	}
@@ -197,8 +200,8 @@ const (
 )
 
 // AppendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused, +3 more: the first few, as many of
-// them as fit into limit columns. There is always one, which may be cut. On a terminal what follows from other changes is
-// left out after these.
+// them as fit into limit columns. There is always one, which may be cut. On a terminal what follows from other changes
+// is left out after these.
 func AppendChanges(dst []byte, changes []Change, object []byte, limit int) []byte {
 	start, least := len(dst), inFull
 	if limit < Unlimited {
@@ -230,8 +233,8 @@ func AppendChanges(dst []byte, changes []Change, object []byte, limit int) []byt
 	return dst
 }
 
-// appendMore appends how many changes are not shown. It cuts what begins at start where that and the number would exceed
-// limit columns.
+// appendMore appends how many changes are not shown. It cuts what begins at start where that and the number would
+// exceed limit columns.
 func appendMore(dst []byte, n, start, limit int) []byte {
 	more := fmt.Appendf(nil, ", +%d more", n)
 	if n == 0 {

@@ -9,8 +9,8 @@ import (
 
 // verbs are the commands of kubectl that write under the name kubectl-VERB.
 var verbs = []string{
-	"annotate", "autoscale", "cordon", "create", "debug", "drain", "edit", "expose", "label", "patch", "replace", "rollout", "run",
-	"scale", "set", "taint",
+	"annotate", "autoscale", "cordon", "create", "debug", "drain", "edit", "expose", "label", "patch", "replace",
+	"rollout", "run", "scale", "set", "taint",
 }
 
 // AppendManager appends a field manager as people know it, and the subresource that it wrote through where that tells

@@ -29,8 +29,8 @@ const (
 	noiseClasses
 )
 
-// NoiseOf returns which class of noise a version is, if all of its changes are noise. operations are the changes as in a
-// line, l's own or those that were found later; nil where they are not known, and then nothing is noise but an Event.
+// NoiseOf returns which class of noise a version is, if all of its changes are noise. operations are the changes as in
+// a line, l's own or those that were found later; nil where they are not known, and then nothing is noise but an Event.
 //
 // Events are noise. Of all else only MODIFIED can be, unless its line is truncated, and changes are noise
 //
@@ -44,10 +44,10 @@ const (
 // An operator wants to hear of a status when an object turns or fails, so these are no noise, wherever they are in it:
 //
 //   - another phase, status, state or health than before: a Pod's Running to Failed, Ready True to False and back, an
-//     Application's Healthy to Degraded; but not of Initialized, ContainersReady and PodReadyToStartContainers, which are
-//     steps to Ready. The first value is news only if it is a failure;
-//   - a condition that comes or goes while True, such as Complete, Failed, ReplicaFailure or DisruptionTarget; but not those
-//     that every object gets, such as Initialized;
+//     Application's Healthy to Degraded; but not of Initialized, ContainersReady and PodReadyToStartContainers, which
+//     are steps to Ready. The first value is news only if it is a failure;
+//   - a condition that comes or goes while True, such as Complete, Failed, ReplicaFailure or DisruptionTarget; but not
+//     those that every object gets, such as Initialized;
 //   - a reason that is a failure, where none was before: Unschedulable, ProgressDeadlineExceeded, ErrImagePull,
 //     CrashLoopBackOff, OOMKilled. ErrImagePull and ImagePullBackOff take turns, and only the first is news;
 //   - a restartCount or a count of failed pods that rises.
@@ -128,7 +128,8 @@ func noiseOfAnnotation(key, old, now []byte) Noise {
 		}
 		return NoNoise
 	}
-	if bytes.HasPrefix(key, []byte("deployment.kubernetes.io/")) || bytes.HasPrefix(key, []byte("autoscaling.alpha.kubernetes.io/")) {
+	if bytes.HasPrefix(key, []byte("deployment.kubernetes.io/")) ||
+		bytes.HasPrefix(key, []byte("autoscaling.alpha.kubernetes.io/")) {
 		return RevisionOnly
 	}
 	return NoNoise
@@ -140,8 +141,8 @@ func holderOf(annotation []byte) string {
 	return string(v[0])
 }
 
-// facts are what an operator wants to hear of in a status, by their paths, with the keys of list elements in the place of
-// their positions.
+// facts are what an operator wants to hear of in a status, by their paths, with the keys of list elements in the place
+// of their positions.
 type facts map[string]string
 
 // addAt adds what is in the value of an operation on path.
@@ -201,11 +202,11 @@ func (f facts) add(path string, value []byte) {
 	}
 }
 
-// everyday are the conditions that an object gets as it starts, whose coming is no news. Nor is it if one changes that is
-// true here: it is a step to Ready.
+// everyday are the conditions that an object gets as it starts, whose coming is no news. Nor is it if one changes that
+// is true here: it is a step to Ready.
 var everyday = map[string]bool{
-	"Ready": false, "Available": false, "Progressing": false, "PodScheduled": false, "Reconciling": false, "Synced": false,
-	"Initialized": true, "ContainersReady": true, "PodReadyToStartContainers": true,
+	"Ready": false, "Available": false, "Progressing": false, "PodScheduled": false, "Reconciling": false,
+	"Synced": false, "Initialized": true, "ContainersReady": true, "PodReadyToStartContainers": true,
 }
 
 // isStep reports whether path is a field of a condition that is a step to Ready.
@@ -251,8 +252,8 @@ func (f facts) news(was facts) bool {
 
 // failures are words in the reasons of Kubernetes' own components and of many others.
 var failures = []string{
-	"BackOff", "Backoff", "Cannot", "Crash", "Degraded", "Denied", "Err", "Evict", "Exceeded", "Fail", "Forbidden", "Invalid",
-	"Kill", "Lost", "Preempt", "Unhealthy", "Unreachable", "Unschedulable",
+	"BackOff", "Backoff", "Cannot", "Crash", "Degraded", "Denied", "Err", "Evict", "Exceeded", "Fail",
+	"Forbidden", "Invalid", "Kill", "Lost", "Preempt", "Unhealthy", "Unreachable", "Unschedulable",
 }
 
 // isFailure reports whether a reason or phase says that something went wrong.
@@ -283,8 +284,8 @@ var names = [noiseClasses][2]string{
 
 // keys are the classes for programs.
 var keys = [noiseClasses]string{
-	StatusOnly: "statusOnly", EventObject: "events", RevisionOnly: "revisionOnly", Heartbeat: "heartbeats", MetadataOnly: "metadataOnly",
-	Owned: "owned", FirstSight: "firstSight", QuietGap: "quietGaps", Gap: "gaps",
+	StatusOnly: "statusOnly", EventObject: "events", RevisionOnly: "revisionOnly", Heartbeat: "heartbeats",
+	MetadataOnly: "metadataOnly", Owned: "owned", FirstSight: "firstSight", QuietGap: "quietGaps", Gap: "gaps",
 }
 
 // ByClass returns what is not shown for programs, by class; those of which there is nothing are left out.

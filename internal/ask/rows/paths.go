@@ -74,8 +74,8 @@ func startOf(pointer []byte) int {
 	return 0
 }
 
-// keyOf returns the inside of the key of the element that the first end bytes of the change's pointer lead to, nil where
-// it is not known. all reports whether the key is all that the element is.
+// keyOf returns the inside of the key of the element that the first end bytes of the change's pointer lead to, nil
+// where it is not known. all reports whether the key is all that the element is.
 func (c *Change) keyOf(object []byte, end int) (key []byte, all bool) {
 	element := c.now
 	switch {

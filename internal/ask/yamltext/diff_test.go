@@ -166,6 +166,9 @@ func FuzzDiff(f *testing.F) {
 
 // Lines that are all the same, or all others, take no quadratic time, which would be hours.
 func TestLargeDiff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const lines = 300_000
 	same := bytes.Repeat([]byte("- enabled: true\n"), lines)
 	var other []byte

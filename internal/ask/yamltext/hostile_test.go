@@ -8,6 +8,9 @@ import (
 
 // Each string that a parser of YAML could take for anything else is read back as it was, as a key and as a value.
 func TestHostileStrings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	all := hostileyaml.Strings()
 	if len(all) < 1796 {
 		t.Fatalf("%d strings", len(all))

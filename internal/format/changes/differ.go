@@ -19,8 +19,8 @@ import (
 //
 // Applied in their order to the object before, they give the object after.
 //
-//   - Both objects are taken as a Shape left them. A value that is "REDACTED" in both is replaced by "REDACTED" if it is
-//     known that what it hides has changed, and the same otherwise.
+//   - Both objects are taken as a Shape left them. A value that is "REDACTED" in both is replaced by "REDACTED" if it
+//     is known that what it hides has changed, and the same otherwise.
 //   - Members are paired by what their keys mean, and of repeated ones the last counts, as in encoding/json. Their
 //     order means nothing.
 //   - Elements of arrays are paired by their identities or, where they have none, by their text; what lies between
@@ -121,12 +121,12 @@ func Append(dst, prev, next []byte) ([]byte, error) {
 	return list, err
 }
 
-// Visit gets an operation: its path, as the inside of a JSON string and valid until it returns, and the values that it takes
-// away and brings, parts of the two objects, nil where there is none.
+// Visit gets an operation: its path, as the inside of a JSON string and valid until it returns, and the values that it
+// takes away and brings, parts of the two objects, nil where there is none.
 type Visit func(op string, path, old, value []byte)
 
-// Each calls visit for each operation that leads from prev to next, in their order. They are those of Append, but that none
-// is ever made coarser.
+// Each calls visit for each operation that leads from prev to next, in their order. They are those of Append, but that
+// none is ever made coarser.
 func Each(prev, next []byte, visit Visit) error {
 	d := differs.Get().(*Differ)
 	defer func() {
@@ -145,8 +145,8 @@ type Hidden interface {
 	Same(prev, next, size int) bool
 }
 
-// AppendOwned is Append with what is known of values that the objects hide. It also returns which of sets owns all that has
-// changed, as ownerWalk.find does.
+// AppendOwned is Append with what is known of values that the objects hide. It also returns which of sets owns all that
+// has changed, as ownerWalk.find does.
 func AppendOwned(dst, prev, next []byte, hidden Hidden, sets [][]byte) (list []byte, owner int, err error) {
 	d := differs.Get().(*Differ)
 	defer differs.Put(d)
@@ -155,8 +155,8 @@ func AppendOwned(dst, prev, next []byte, hidden Hidden, sets [][]byte) (list []b
 	return list, d.owner, err
 }
 
-// same reports whether cell p of the previous object and cell n of the next one have the same text, with the same redacted
-// values after it.
+// same reports whether cell p of the previous object and cell n of the next one have the same text, with the same
+// redacted values after it.
 func (d *Differ) same(p, n int32) bool {
 	was := d.prev.Text(p)
 	return bytes.Equal(was, d.next.Text(n)) &&
@@ -194,7 +194,8 @@ func (d *Differ) values(p, n int32, depth int) {
 // objects is values for two objects. It gives up once out is longer than end.
 func (d *Differ) objects(p, n int32, depth, end int) {
 	if d.inStep(p, n) {
-		for i, j := p+1, n+1; j < d.next.Cells[n].Next && len(d.out) <= end; i, j = d.prev.Cells[i].Next, d.next.Cells[j].Next {
+		for i, j := p+1, n+1; j < d.next.Cells[n].Next && len(d.out) <= end; i, j = d.prev.Cells[i].Next,
+			d.next.Cells[j].Next {
 			// Of repeated keys both objects have the last in the same place.
 			if !d.same(i, j) && !d.repeated(n, j) {
 				d.member(pair{prev: i, next: j}, depth)

@@ -26,8 +26,8 @@ func Key(element []byte) []byte {
 
 const longestName = 64 // bytes of an element that is its own name
 
-// Name returns what tells an element of a list from the others: the key by which it is paired, or a scalar itself; "" where
-// there is nothing.
+// Name returns what tells an element of a list from the others: the key by which it is paired, or a scalar itself; ""
+// where there is nothing.
 func Name(element []byte) string {
 	if len(element) == 0 || element[0] == '[' {
 		return ""

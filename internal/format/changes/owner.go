@@ -7,12 +7,12 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-// find returns which of sets owns all that was set or changed from prev to next; -1 where that is not exactly one. The sets
-// are what the entries of next's managedFields own, fieldsV1; an empty one is left out.
+// find returns which of sets owns all that was set or changed from prev to next; -1 where that is not exactly one. The
+// sets are what the entries of next's managedFields own, fieldsV1; an empty one is left out.
 //
-// The server lets the writer of a version own what it has set, and nobody else. What is removed has no owner, and is left
-// out of account, as is what the server sets with any write. Where something else has changed that nobody owns, this was not
-// such a write: binding a pod or evicting it changes fields and leaves managedFields as they are.
+// The server lets the writer of a version own what it has set, and nobody else. What is removed has no owner, and is
+// left out of account, as is what the server sets with any write. Where something else has changed that nobody owns,
+// this was not such a write: binding a pod or evicting it changes fields and leaves managedFields as they are.
 func (w *ownerWalk) find(prev, next *rawjson.Tape, sets [][]byte) int {
 	w.prev, w.next = prev, next
 	w.owner, w.container, w.unsure, w.steps = -1, -1, false, ownerSteps
@@ -55,8 +55,8 @@ const (
 	inMetadata
 	inAnnotations
 	inStatus
-	// untraced is a list to which the server itself adds elements that nobody owns: when an object is deleted, and when a
-	// pod is bound or evicted.
+	// untraced is a list to which the server itself adds elements that nobody owns: when an object is deleted, and when
+	// a pod is bound or evicted.
 	untraced
 )
 
@@ -93,7 +93,8 @@ func (w *ownerWalk) value(p, n int32, owners []owned, at place, depth int) {
 	case len(was) == len("{}"):
 		w.unsure = true // what owns an empty value need not own what is added to it
 	default:
-		// It is owned as a whole; or only as a container, and nobody owns what is in it. So this proves nothing by itself.
+		// It is owned as a whole; or only as a container, and nobody owns what is in it. So this proves nothing by
+		// itself.
 		w.changed(&w.container, owners)
 	}
 }

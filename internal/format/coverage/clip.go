@@ -25,8 +25,8 @@ func (c *content) of(seq uint64) int {
 	return n
 }
 
-// present returns the parts of an interval of which all lines are in these segments: for a time these are the segment that
-// was active then and those that follow it up to the one in which the interval was confirmed.
+// present returns the parts of an interval of which all lines are in these segments: for a time these are the segment
+// that was active then and those that follow it up to the one in which the interval was confirmed.
 func (c *content) present(i *interval, there presence) (parts []span) {
 	end := int64(math.MaxInt64)
 	for n := c.of(i.seq); n >= 0; n-- {
@@ -63,8 +63,8 @@ func (c *content) presentSince(i *interval, there presence) bool {
 	return len(c.present(&instant, there)) > 0
 }
 
-// missing returns the first seqs of the segments that are not there or begin otherwise. Those before the oldest one that is
-// there are not among them: retention removes the oldest ones first.
+// missing returns the first seqs of the segments that are not there or begin otherwise. Those before the oldest one
+// that is there are not among them: retention removes the oldest ones first.
 func (c *content) missing(there presence) (first []uint64) {
 	any := false
 	for i := range c.segments {
@@ -82,7 +82,8 @@ func (c *content) missing(there presence) (first []uint64) {
 // presence is which segments are there.
 type presence struct {
 	heads map[uint64]uint32 // the checksums of their beginnings, by the seq of their first lines
-	// compacted are those that others were made into: a line that is missing there is known to be, and of which namespace.
+	// compacted are those that others were made into: a line that is missing there is known to be, and of which
+	// namespace.
 	compacted []journal.Segment
 }
 
@@ -106,8 +107,8 @@ func (p presence) has(s *segment) bool {
 	}))
 }
 
-// cut takes the intervals that were confirmed after the journal's last line, and reports whether there were any. What is left
-// of such a stream has ended, and nothing continues it.
+// cut takes the intervals that were confirmed after the journal's last line, and reports whether there were any. What
+// is left of such a stream has ended, and nothing continues it.
 func (c *content) cut(last uint64) (any bool) {
 	for stream, all := range c.intervals {
 		before := len(all)
@@ -171,7 +172,8 @@ func (c *content) limitTo(most int) {
 	}
 }
 
-// end returns the seq of the last line in the segments of a journal, or a lower one where that would have to be decompressed.
+// end returns the seq of the last line in the segments of a journal, or a lower one where that would have to be
+// decompressed.
 func end(there []journal.Segment) (last uint64, err error) {
 	for _, s := range there {
 		last = max(last, s.FirstSeq)

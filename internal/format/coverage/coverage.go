@@ -1,33 +1,34 @@
-// Package coverage keeps, beside a journal file, from when to when each stream was watched: the intervals of time in which
-// every change that the server made is in the journal.
+// Package coverage keeps, beside a journal file, from when to when each stream was watched: the intervals of time in
+// which every change that the server made is in the journal.
 //
 //	journal.jsonl             the journal's active file
 //	journal.jsonl.coverage    this file; output to stdout has none
 //
 // # What is claimed
 //
-// Of an entry that holds changes back (types, filter, excludeNamespaces, ignoreFields, initial: skip), these are the changes that
-// are left; an interval names the keys of the entries that it had. Times are by
+// Of an entry that holds changes back (types, filter, excludeNamespaces, ignoreFields, initial: skip), these are the
+// changes that are left; an interval names the keys of the entries that it had. Times are by
 // the daemon's clock; while it does not run, nobody sees that the clock is set back.
 //
 // An interval holds each time t with From <= t < To. It begins at a SYNCED line and ends at the last time at which the
-// stream was seen to have read all that the server had sent (see internal/watcher/confirm.go). A late one is complete too,
-// but the lines about it came as late as at its end: the daemon was down or could not reach the server, and the watch went
-// on from its position. A GAP ends an interval; so does a stop, and the removal of a stream from the config.
+// stream was seen to have read all that the server had sent (see internal/watcher/confirm.go). A late one is complete
+// too, but the lines about it came as late as at its end: the daemon was down or could not reach the server, and the
+// watch went on from its position. A GAP ends an interval; so does a stop, and the removal of a stream from the config.
 //
 // # Crash discipline
 //
 // A record says nothing that was not true when it was written, and what it says stays true: a time that it claims was
 // committed before, lines first, and nothing of a committed line changes. So whichever versions of whichever records a
-// crash, a torn write or a power cut leaves, together they claim no more than the newest, and no write waits for a sync: one
-// a minute keeps a power cut from taking more. Only what makes a record false must be on disk first: a start that finds lines
-// missing replaces the file before it writes a line (see Open). The order is write -> fsync -> commit -> publish -> coverage.
+// crash, a torn write or a power cut leaves, together they claim no more than the newest, and no write waits for a
+// sync: one a minute keeps a power cut from taking more. Only what makes a record false must be on disk first: a start
+// that finds lines missing replaces the file before it writes a line (see Open). The order is write -> fsync -> commit
+// -> publish -> coverage.
 //
-// A pulse moves the end of a quiet stream's interval without a commit. It is the one thing that may turn out to be wrong,
-// where a watch has stalled while the server answers. So a record says apart what pulses alone have confirmed, and
-// keeps it over the end of a process. It is taken back by the first line that a watch brings after it stalled or was
-// opened again, in this process or in a later one: from the time on at which its change was made, and all of it where
-// the line has no such time. Changes come in order, so nothing before that time is missing, and what pulses
+// A pulse moves the end of a quiet stream's interval without a commit. It is the one thing that may turn out to be
+// wrong, where a watch has stalled while the server answers. So a record says apart what pulses alone have confirmed,
+// and keeps it over the end of a process. It is taken back by the first line that a watch brings after it stalled or
+// was opened again, in this process or in a later one: from the time on at which its change was made, and all of it
+// where the line has no such time. Changes come in order, so nothing before that time is missing, and what pulses
 // have confirmed up to it stays. A GAP takes all of the rest back: what it hides has no line. Until then it is
 // claimed, and what is confirmed later confirms it. Where pulses alone have confirmed an interval, the pulses of
 // the one before may be taken back with it: records of a higher serial number replace both. If pulses alone
@@ -45,8 +46,8 @@
 //	        table B      the same; a write goes to one and the next write to the other
 //	        log          names, segments and the intervals before the last, appended
 //
-// A record is one of these; its checksum is the CRC-32C of the 60 bytes before, which begins with the salt of the file, so
-// that no record of another file counts:
+// A record is one of these; its checksum is the CRC-32C of the 60 bytes before, which begins with the salt of the file,
+// so that no record of another file counts:
 //
 //	        interval                  segment                    name
 //	0       1                         2                          3
@@ -116,15 +117,15 @@ var reasons = [...]string{
 	HandedOver, Silent,
 }
 
-// HoldingBack are the keys of an entry that keep changes out of the journal, and LeaderElection. Later versions append to
-// them.
+// HoldingBack are the keys of an entry that keep changes out of the journal, and LeaderElection. Later versions append
+// to them.
 var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFields", Initial, LeaderElection}
 
 // Initial among the keys that hold changes back says that the first list may have been taken without lines.
 const Initial = "initial"
 
-// LeaderElection among the keys that hold changes back says that another replica may have written what is not in the journal,
-// while it was not this one's turn.
+// LeaderElection among the keys that hold changes back says that another replica may have written what is not in the
+// journal, while it was not this one's turn.
 const LeaderElection = "leaderElection"
 
 func reasonNumber(reason string) byte { return byte(max(1, slices.Index(reasons[:], reason))) }
@@ -231,7 +232,8 @@ func appendInterval(dst []byte, salt, stream uint32, i *interval) []byte {
 	}
 	dst = append(dst, kindInterval, flags, i.reason, i.heldBack)
 	return appendNumbers(dst, salt, i.lease, stream,
-		uint64(i.since), uint64(i.from), uint64(i.to), i.seq, uint64(uint32(i.differences))|uint64(i.pulse)<<32, i.serial)
+		uint64(i.since), uint64(i.from), uint64(i.to), i.seq,
+		uint64(uint32(i.differences))|uint64(i.pulse)<<32, i.serial)
 }
 
 func appendSegment(dst []byte, salt uint32, s *segment) []byte {

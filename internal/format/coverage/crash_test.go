@@ -92,6 +92,9 @@ func truths(t *testing.T) (all []map[string]bool) {
 // TestEveryOperation stops the process at each operation on the coverage file in turn, in each way, with and without a power
 // cut, and continues with a good disk: nothing is ever claimed that is not so, and what comes after is claimed again.
 func TestEveryOperation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	truth := truths(t)
 	runs, kinds := 0, make(map[faultdisk.Kind]int)
 	for _, fault := range faultdisk.Faults {
@@ -206,6 +209,9 @@ func (j *journalled) check(what string, truth map[string]bool) {
 // TestDamage changes each byte of a file, and cuts it at each length: a reader says less, or an error. The next process reads
 // the file in the same way.
 func TestDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	truth := truths(t)
 	last := truth[len(truth)-1]
 	inBubble(t, func(j *journalled) {

@@ -21,8 +21,8 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-// silence is for how long neither a pulse nor anything that was read has confirmed a stream that gets pulses, until what is
-// read next counts as late: the process or the server has stood still, and pulses come every few seconds.
+// silence is for how long neither a pulse nor anything that was read has confirmed a stream that gets pulses, until
+// what is read next counts as late: the process or the server has stood still, and pulses come every few seconds.
 const silence = 10 * time.Second
 
 // closeWait is how long Close waits for the last write.
@@ -30,8 +30,8 @@ const closeWait = 300 * time.Millisecond
 
 // Options configures a File.
 type Options struct {
-	// Hole says that committed lines are missing in the middle of the journal, Elsewhere that lines were written to another
-	// output since this file was: no interval continues.
+	// Hole says that committed lines are missing in the middle of the journal, Elsewhere that lines were written to
+	// another output since this file was: no interval continues.
 	Hole, Elsewhere bool
 	LeaseDuration   time.Duration // of leader election; 0 without it
 
@@ -48,9 +48,9 @@ type Progress struct {
 	Lost string
 }
 
-// File is the coverage file of a journal that is being written. Committed and End only change what is in memory, and never
-// wait for the disk: one goroutine writes, and tries again with the next commit what has failed. Its methods are safe for
-// concurrent use.
+// File is the coverage file of a journal that is being written. Committed and End only change what is in memory, and
+// never wait for the disk: one goroutine writes, and tries again with the next commit what has failed. Its methods are
+// safe for concurrent use.
 type File struct {
 	path, journal string
 	disk          disk.FS
@@ -101,10 +101,10 @@ type numbered struct {
 	interval
 }
 
-// Open takes over the coverage file of the journal at path, which this process has locked and read back, and replaces it
-// with one that claims no more than the journal has. A file of another kind or version is left as it is: ErrForeign or
-// ErrNewer. Any other error says that the file claims more than that and cannot be replaced: a line that is written now
-// could make it look true. A crash leaves the old file or the new one.
+// Open takes over the coverage file of the journal at path, which this process has locked and read back, and replaces
+// it with one that claims no more than the journal has. A file of another kind or version is left as it is: ErrForeign
+// or ErrNewer. Any other error says that the file claims more than that and cannot be replaced: a line that is written
+// now could make it look true. A crash leaves the old file or the new one.
 func Open(path string, o Options) (*File, error) {
 	o.Disk, o.Log = cmp.Or(o.Disk, disk.OS), cmp.Or(o.Log, zap.NewNop())
 	if o.Failed == nil {
@@ -146,7 +146,8 @@ func Open(path string, o Options) (*File, error) {
 	err = f.replace(old)
 	if f.note(err); err != nil && more {
 		if removeErr := f.disk.Remove(f.path); removeErr != nil {
-			return nil, fmt.Errorf("%s claims what the journal does not have, and cannot be replaced: %w; remove it", f.path, errors.Join(err, removeErr))
+			return nil, fmt.Errorf("%s claims what the journal does not have, and cannot be replaced: %w; remove it",
+				f.path, errors.Join(err, removeErr))
 		}
 	}
 	go f.run()
@@ -163,7 +164,8 @@ const (
 func (f *File) setAside(why error) {
 	kept := f.path + asideInfix + f.now().UTC().Format(asideTime)
 	err := f.disk.Rename(f.path, kept)
-	f.log.Error("the coverage file is damaged, beginning a new one: what was not watched until now is not known any more",
+	f.log.Error("the coverage file is damaged, beginning a new one: what was not watched until now is not known "+
+		"any more",
 		zap.String("kept", kept), zap.Errors("errors", []error{why, err}))
 }
 
@@ -182,8 +184,8 @@ func SetAside(path string) iter.Seq2[time.Time, string] {
 	}
 }
 
-// take takes over what an earlier process has written, less what the journal does not have, and reports whether there was
-// any of that. What is left in old is what comes before each stream's last interval, by its new number.
+// take takes over what an earlier process has written, less what the journal does not have, and reports whether there
+// was any of that. What is left in old is what comes before each stream's last interval, by its new number.
 func (f *File) take(old *content, o Options) (more bool, err error) {
 	last := uint64(0)
 	there, err := journal.Segments(f.journal)
@@ -242,8 +244,8 @@ func (f *File) add(name string) *current {
 	return c
 }
 
-// Committed says that all lines up to seq are committed, the last one in the segment that begins with firstSeq, and with
-// them these streams' progress.
+// Committed says that all lines up to seq are committed, the last one in the segment that begins with firstSeq, and
+// with them these streams' progress.
 func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -301,7 +303,8 @@ func (f *File) Followed(moved iter.Seq2[string, Progress]) {
 	f.wakeUp()
 }
 
-// Begin says by which keys of HoldingBack the entry of a stream, which is about to be watched, keeps changes out of the journal.
+// Begin says by which keys of HoldingBack the entry of a stream, which is about to be watched, keeps changes out of the
+// journal.
 func (f *File) Begin(stream string, keys []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -350,7 +353,8 @@ func (f *File) move(c *current, p *Progress) bool {
 			c.ended = c.reason
 		}
 		c.reason = reasonNumber(p.Lost)
-		c.to = max(c.from, min(c.to, f.now().UnixNano())) // what is lost may be from now on, by a clock that was set back
+		// what is lost may be from now on, by a clock that was set back
+		c.to = max(c.from, min(c.to, f.now().UnixNano()))
 	}
 	return c.interval != before
 }
@@ -379,7 +383,8 @@ func (f *File) extend(c *current, p *Progress) {
 	if c.segment != f.segment.first && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end() {
 		pulse := c.pulse
 		c.pulse = 0
-		f.next(c, continued, interval{late: c.late, since: c.since, from: c.to, to: c.to, pulse: pulse, differences: c.differences})
+		f.next(c, continued,
+			interval{late: c.late, since: c.since, from: c.to, to: c.to, pulse: pulse, differences: c.differences})
 	}
 	first := c.reason != 0 && !isGap(c.reason) // of this process
 	late := p.Late
@@ -408,7 +413,8 @@ func (f *File) extend(c *current, p *Progress) {
 			c.to, c.pulse = max(c.from, c.caught, min(c.end(), p.Confirmed)), 0
 		}
 		from := c.end()
-		f.next(c, CaughtUp, interval{since: c.since, from: from, to: max(from, p.Confirmed), differences: c.differences})
+		f.next(c, CaughtUp,
+			interval{since: c.since, from: from, to: max(from, p.Confirmed), differences: c.differences})
 		c.pulseTo(end)
 	case p.Confirmed > c.to:
 		c.to, c.pulse = p.Confirmed, 0

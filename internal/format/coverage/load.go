@@ -93,8 +93,9 @@ func parseBytes(b []byte) (*content, error) {
 		switch r[0] {
 		case kindInterval:
 			i := interval{
-				late: r[1]&flagLate != 0, reason: r[2], heldBack: r[3], since: int64(number(0)), from: int64(number(1)), to: int64(number(2)),
-				seq: number(3), differences: int64(uint32(number(4))), pulse: uint32(number(4) >> 32), serial: number(5),
+				late: r[1]&flagLate != 0, reason: r[2], heldBack: r[3], since: int64(number(0)), from: int64(number(1)),
+				to: int64(number(2)), seq: number(3), differences: int64(uint32(number(4))),
+				pulse: uint32(number(4) >> 32), serial: number(5),
 			}
 			if lease := binary.LittleEndian.Uint32(r[leaseAt:]); lease <= maxLease {
 				i.lease = lease
@@ -105,7 +106,8 @@ func parseBytes(b []byte) (*content, error) {
 			}
 		case kindSegment:
 			s := segment{
-				head: stream, time: int64(number(0)), first: number(1), before: number(2), seq: number(3), serial: number(5), gone: r[1]&flagGone != 0,
+				head: stream, time: int64(number(0)), first: number(1), before: number(2), seq: number(3),
+				serial: number(5), gone: r[1]&flagGone != 0,
 			}
 			if c.serial = max(c.serial, s.serial); segments[s.first].serial < s.serial {
 				segments[s.first] = s
@@ -128,14 +130,17 @@ func parseBytes(b []byte) (*content, error) {
 		putInOrder(all)
 		c.intervals[stream] = slices.DeleteFunc(all, func(i interval) bool { return i.void() }) // taken back
 	}
-	c.segments = slices.SortedFunc(maps.Values(segments), func(a, b segment) int { return cmp.Compare(a.first, b.first) })
+	c.segments = slices.SortedFunc(maps.Values(segments), func(a, b segment) int {
+		return cmp.Compare(a.first, b.first)
+	})
 	return c, nil
 }
 
-// putInOrder puts the intervals of a stream in the order in which they were written, and ends each where a later one begins:
-// the clock may have gone back.
+// putInOrder puts the intervals of a stream in the order in which they were written, and ends each where a later one
+// begins: the clock may have gone back.
 func putInOrder(all []interval) {
-	// All fields that may differ are compared, so that reading a file twice gives the same order, even if it was forged.
+	// All fields that may differ are compared, so that reading a file twice gives the same order, even if it was
+	// forged.
 	slices.SortFunc(all, func(a, b interval) int {
 		order := cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.from, b.from), cmp.Compare(a.since, b.since))
 		switch {

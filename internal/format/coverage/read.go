@@ -29,21 +29,22 @@ type Interval struct {
 	// End is why it has ended: one of the constants, or the reason of a GAP. Empty while it continues, as far as the file says:
 	// a daemon that was killed could not say otherwise.
 	End string `json:"end,omitempty"`
-	// Differences is how many objects differed after the GAP that ended it; 0 says that nothing had changed. It is nil where
-	// no GAP did, and while the SYNCED that follows is not there or not known.
+	// Differences is how many objects differed after the GAP that ended it; 0 says that nothing had changed. It is nil
+	// where no GAP did, and while the SYNCED that follows is not there or not known.
 	Differences *int64 `json:"differences,omitempty"`
-	// HeldBack are the keys of HoldingBack that the stream's entry had, for a part of the time at least: changes that it did
-	// not select are not in the journal.
+	// HeldBack are the keys of HoldingBack that the stream's entry had, for a part of the time at least: changes that
+	// it did not select are not in the journal.
 	HeldBack []string `json:"heldBack,omitempty"`
-	// Pulsed is from when on only pulses have confirmed it; zero where there is no such part. A stalled watch takes that back.
+	// Pulsed is from when on only pulses have confirmed it; zero where there is no such part. A stalled watch takes
+	// that back.
 	Pulsed time.Time `json:"-"`
 	// LeaseDuration is that of the replica's leader election at the interval's end; 0 is none, or not known.
 	LeaseDuration time.Duration `json:"-"`
 }
 
-// Read is Load, then Streams with the segments that there are. It may be called while a daemon writes the journal, and reads nothing
-// of that but the ends of its files. Where there is no coverage file, as beside journals of earlier versions, the error is
-// fs.ErrNotExist; any error says that nothing is known.
+// Read is Load, then Streams with the segments that there are. It may be called while a daemon writes the journal, and
+// reads nothing of that but the ends of its files. Where there is no coverage file, as beside journals of earlier
+// versions, the error is fs.ErrNotExist; any error says that nothing is known.
 func Read(path string) ([]Stream, error) {
 	r, err := Load(path)
 	if err != nil {
@@ -59,8 +60,8 @@ func Read(path string) ([]Stream, error) {
 // Record is what a coverage file said when it was loaded.
 type Record struct{ content *content }
 
-// Load reads the coverage file of the journal whose active file is at path. It comes before the segments are listed, so that
-// these have all lines that the record counts on.
+// Load reads the coverage file of the journal whose active file is at path. It comes before the segments are listed, so
+// that these have all lines that the record counts on.
 func Load(path string) (*Record, error) {
 	c, err := load(disk.OS, Path(path))
 	if err != nil {

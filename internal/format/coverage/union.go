@@ -6,14 +6,17 @@ import (
 	"time"
 )
 
-// Union is the coverage of several journals together, of replicas or of shards: a time that one of them covers is covered, and it is
-// late where all that cover it are. That one of them held back what another had written says nothing any more.
+// Union is the coverage of several journals together, of replicas or of shards: a time that one of them covers is
+// covered, and it is late where all that cover it are. That one of them held back what another had written says nothing
+// any more.
 func Union(journals ...[]Stream) []Stream {
 	by := make(map[string][]Interval)
 	for _, streams := range journals {
 		for _, s := range streams {
 			for _, in := range s.Intervals {
-				in.HeldBack = slices.DeleteFunc(slices.Clone(in.HeldBack), func(key string) bool { return key == LeaderElection })
+				in.HeldBack = slices.DeleteFunc(slices.Clone(in.HeldBack), func(key string) bool {
+					return key == LeaderElection
+				})
 				by[s.Name] = append(by[s.Name], in)
 			}
 		}
@@ -67,7 +70,8 @@ func union(of []Interval) []Interval {
 	for i := range of {
 		for n := range all {
 			if len(of[i].HeldBack) > 0 && of[i].From.Before(all[n].To) && all[n].From.Before(of[i].To) {
-				all[n].HeldBack = slices.Compact(slices.Sorted(slices.Values(append(all[n].HeldBack, of[i].HeldBack...))))
+				all[n].HeldBack = slices.Compact(slices.Sorted(slices.Values(append(all[n].HeldBack,
+					of[i].HeldBack...))))
 			}
 		}
 	}
@@ -137,7 +141,8 @@ func Late(streams []Stream, spans map[string][]Span) []Stream {
 					Span
 					late bool
 					end  string
-				}{{Span{in.From, from}, false, Interrupted}, {Span{from, to}, true, CaughtUp}, {Span{to, in.To}, false, ""}} {
+				}{{Span{in.From, from}, false, Interrupted}, {Span{from, to}, true, CaughtUp},
+					{Span{to, in.To}, false, ""}} {
 					if part.From.Before(part.To) {
 						of := in
 						of.From, of.To, of.Late = part.From, part.To, part.late

@@ -60,7 +60,8 @@ func (f *File) changed(all bool) change {
 	if all {
 		f.named, f.dirty = 0, [2]int{0, len(f.names)}
 	}
-	c := change{names: f.names[f.named:], named: f.named, begins: slices.Clone(f.begins), ended: f.ended, dirty: f.dirty}
+	c := change{names: f.names[f.named:], named: f.named, begins: slices.Clone(f.begins), ended: f.ended,
+		dirty: f.dirty}
 	c.slots = make([]interval, c.dirty[1]-c.dirty[0])
 	for n := range c.slots {
 		c.slots[n] = f.streams[f.names[c.dirty[0]+n]].interval
@@ -73,7 +74,8 @@ func (f *File) changed(all bool) change {
 func (f *File) done(c *change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.named, f.begins, f.ended = c.named+len(c.names), f.begins[len(c.begins):], f.ended[max(0, len(c.ended)-f.dropped):]
+	f.named, f.begins, f.ended = c.named+len(c.names), f.begins[len(c.begins):],
+		f.ended[max(0, len(c.ended)-f.dropped):]
 }
 
 // undo notes that a change is still to be written.
@@ -136,7 +138,8 @@ func (f *File) run() {
 func (f *File) note(err error) {
 	switch {
 	case err != nil && f.fault == nil:
-		f.log.Error("coverage cannot be written, trying again with each commit; no line is affected", zap.String("path", f.path), zap.Error(err))
+		f.log.Error("coverage cannot be written, trying again with each commit; no line is affected",
+			zap.String("path", f.path), zap.Error(err))
 	case err == nil && f.fault != nil:
 		f.log.Info("coverage can be written again", zap.String("path", f.path))
 	}
@@ -232,7 +235,8 @@ func (f *File) replace(old *content) (err error) {
 		return err
 	}
 	old.limitTo(maxIntervals)
-	w := writing{salt: rand.Uint32(), slots: max(firstSlots, (len(c.names)*3/2+sector-1)/sector*sector), fault: f.fault, synced: time.Now()}
+	w := writing{salt: rand.Uint32(), slots: max(firstSlots, (len(c.names)*3/2+sector-1)/sector*sector), fault: f.fault,
+		synced: time.Now()}
 	b := header(uint32(w.slots), w.salt)
 	for range 2 {
 		end := len(b) + w.slots*recordSize

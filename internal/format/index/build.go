@@ -69,12 +69,13 @@ type object struct {
 
 // NewBuilder begins the index of a segment. head is the checksum of the segment's beginning, as journal.Segment has it.
 func NewBuilder(head uint32) *Builder {
-	return &Builder{head: head, writers: make(map[string]int), streams: make(map[string]*stream), names: make(map[string]string)}
+	return &Builder{head: head, writers: make(map[string]int), streams: make(map[string]*stream),
+		names: make(map[string]string)}
 }
 
-// Fill makes it a full index, with what was there when the segment began: as the indexes say of the segments before, from
-// a full one on or from the journal's oldest one. Of objects whose last line is in a segment older than the one that begins
-// with the line oldest nothing is kept. AppendTo reads the indexes.
+// Fill makes it a full index, with what was there when the segment began: as the indexes say of the segments before,
+// from a full one on or from the journal's oldest one. Of objects whose last line is in a segment older than the one
+// that begins with the line oldest nothing is kept. AppendTo reads the indexes.
 func (b *Builder) Fill(base []*Index, oldest uint64) { b.base, b.oldest, b.full = base, oldest, true }
 
 // Add adds the next line, which begins at an offset and is size bytes long, its end included.
@@ -195,11 +196,12 @@ func (b *Builder) stream(l *line.Fields) *stream {
 	return s
 }
 
-// removed adds a REMOVED line to those about the same stream and namespace. Where it stands in the place of others, their times
-// count.
+// removed adds a REMOVED line to those about the same stream and namespace. Where it stands in the place of others,
+// their times count.
 func (b *Builder) removed(l *line.Fields, at uint32) {
 	if is, ok := l.Removed(); ok && is.From == l.Seq {
-		if first := is.FromTime.UnixNano(); is.FromTime.Before(l.Time) && !is.FromTime.IsZero() && (b.earliest == 0 || first < b.earliest) {
+		if first := is.FromTime.UnixNano(); is.FromTime.Before(l.Time) && !is.FromTime.IsZero() &&
+			(b.earliest == 0 || first < b.earliest) {
 			b.earliest = first
 		}
 		if !is.ToTime.IsZero() {
@@ -318,8 +320,8 @@ func (b *Builder) define(l *line.Fields) {
 	b.names[string(rawjson.Unquote(nil, l.Text(line.FieldName)))] = string(def)
 }
 
-// Content says what the segment's next bytes are, for their checksum: an index without it does not notice that a line has
-// another content.
+// Content says what the segment's next bytes are, for their checksum: an index without it does not notice that a line
+// has another content.
 func (b *Builder) Content(p []byte) { b.sum, b.summed = crc32.Update(b.sum, castagnoli, p), true }
 
 // Member says that a gzip member begins after so many bytes of the compressed file, and of lines.
@@ -330,8 +332,8 @@ func (b *Builder) Member(zipped, plain int64) {
 // End says how many bytes the segment has, and its members, if it is compressed.
 func (b *Builder) End(plain, zipped int64) { b.size, b.zipped = plain, zipped }
 
-// Save writes the index, block by block, its header last. There must be a line. It fails where one of the indexes of the segments
-// before is damaged.
+// Save writes the index, block by block, its header last. There must be a line. It fails where one of the indexes of
+// the segments before is damaged.
 func (b *Builder) Save(out io.WriterAt) error {
 	if b.first == 0 || b.count > math.MaxUint32 {
 		return fmt.Errorf("index %d lines: %w", b.count, ErrNoLine)

@@ -35,8 +35,8 @@ const (
 	deflateLevel = 3
 )
 
-// removals is the name of the stream of REMOVED lines, which is none. It is the last one of an index. Its objects are what the
-// lines are about: a stream as namespace, and a namespace as name.
+// removals is the name of the stream of REMOVED lines, which is none. It is the last one of an index. Its objects are
+// what the lines are about: a stream as namespace, and a namespace as name.
 const removals = ""
 
 // Types are the types of a line; an index has their positions, from 1.
@@ -66,8 +66,8 @@ const (
 	uuidBytes = 16
 )
 
-// A uid in memory is a zero byte and the 16 bytes of a UUID, or a one and its text, so that most are not taken apart and put
-// together again from index to index.
+// A uid in memory is a zero byte and the 16 bytes of a UUID, or a one and its text, so that most are not taken apart
+// and put together again from index to index.
 
 // appendPacked appends a uid as it is in memory.
 func appendPacked(dst, uid []byte) []byte {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Equal reports whether two indexes say the same of a segment: of its lines and, if before is true, of what was there before
-// it.
+// Equal reports whether two indexes say the same of a segment: of its lines and, if before is true, of what was there
+// before it.
 func Equal(a, b *Index, before bool) (bool, error) {
-	same := a.FirstSeq == b.FirstSeq && a.Next == b.Next && a.Lines == b.Lines && a.Size == b.Size && a.Head == b.Head && a.Oldest.Equal(b.Oldest) &&
-		a.Newest.Equal(b.Newest) && a.Earliest.Equal(b.Earliest)
+	same := a.FirstSeq == b.FirstSeq && a.Next == b.Next && a.Lines == b.Lines && a.Size == b.Size &&
+		a.Head == b.Head && a.Oldest.Equal(b.Oldest) && a.Newest.Equal(b.Newest) && a.Earliest.Equal(b.Earliest)
 	same = same && (!a.summed || !b.summed || a.sum == b.sum)
 	if same && a.Zipped > 0 && b.Zipped > 0 {
 		same = a.Zipped == b.Zipped && slices.Equal(a.members, b.members)
@@ -70,7 +70,8 @@ func sameObjects(a, b *Index, before bool) (bool, error) {
 		of := Stream{}
 		if n, there := b.Stream(s.Name); there {
 			of = b.Streams[n]
-			same := s.Cluster == of.Cluster && s.Group == of.Group && s.Version == of.Version && s.Resource == of.Resource && s.Kind == of.Kind
+			same := s.Cluster == of.Cluster && s.Group == of.Group && s.Version == of.Version &&
+				s.Resource == of.Resource && s.Kind == of.Kind
 			if !same {
 				return false, nil
 			}
@@ -96,7 +97,8 @@ func sameStream(a *Index, stream int, next func() (*Object, error, bool), before
 				return false, err
 			}
 			if other.place == o.place && other.uid == o.uid {
-				if !slices.Equal(o.Lines, other.Lines) || before && (!o.Created.Equal(other.Created) || o.Before != other.Before || !slices.Equal(o.refs, other.refs)) {
+				if !slices.Equal(o.Lines, other.Lines) || before &&
+					(!o.Created.Equal(other.Created) || o.Before != other.Before || !slices.Equal(o.refs, other.refs)) {
 					return false, nil
 				}
 				break

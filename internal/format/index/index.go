@@ -25,8 +25,8 @@ import (
 type Index struct {
 	FirstSeq uint64 // of the segment
 	Next     uint64 // the seq after its last line's
-	// Since is not 0 in a full index, which has what was there when the segment began: as lines say from that seq on, up to
-	// the segment; none of these was missing in the segments that were there when it was made.
+	// Since is not 0 in a full index, which has what was there when the segment began: as lines say from that seq on,
+	// up to the segment; none of these was missing in the segments that were there when it was made.
 	Since          uint64
 	Lines          int
 	Head           uint32    // checksum of the segment's beginning, as journal.Segment has it
@@ -69,7 +69,8 @@ type inflater struct {
 type Stream struct {
 	Name, Cluster, Group, Version, Resource, Kind string // by the last line
 	Marks                                         []int  // its GAP and SYNCED lines in the segment, by their indexes
-	// Begins are the first lines of lists of what existed: the first such line in the segment, and the first after a mark.
+	// Begins are the first lines of lists of what existed: the first such line in the segment, and the first after a
+	// mark.
 	Begins []int
 
 	before progress // at the segment's beginning, in a full index
@@ -170,8 +171,8 @@ func Open(in io.ReaderAt, size int64) (*Index, error) {
 	return x, nil
 }
 
-// ReadHeader reads the beginning of an index of size bytes alone. It returns FirstSeq, Lines, Head, Size, Zipped and the
-// times; nothing else may be asked of it.
+// ReadHeader reads the beginning of an index of size bytes alone. It returns FirstSeq, Lines, Head, Size, Zipped and
+// the times; nothing else may be asked of it.
 func ReadHeader(in io.ReaderAt, size int64) (*Index, error) {
 	x := &Index{in: in, blockAt: -1}
 	if _, err := io.ReadFull(io.NewSectionReader(in, 0, size), x.header[:]); err != nil {
@@ -405,9 +406,9 @@ func (x *Index) appendLines(all []Line, block int) ([]Line, error) {
 	return all, d.end()
 }
 
-// Objects returns the objects of a stream, by its index, in the order of namespace, name and uid: those that were there when
-// the segment began and those with lines in it. Of namespace and name, each may be nil, for any. What is yielded is valid
-// until the next one.
+// Objects returns the objects of a stream, by its index, in the order of namespace, name and uid: those that were there
+// when the segment began and those with lines in it. Of namespace and name, each may be nil, for any. What is yielded
+// is valid until the next one.
 func (x *Index) Objects(stream int, namespace, name *string) iter.Seq2[*Object, error] {
 	return func(yield func(*Object, error) bool) {
 		prefix := ""
@@ -446,7 +447,9 @@ func (x *Index) Stream(name string) (at int, there bool) {
 	if name == removals {
 		return len(x.Streams), x.hasRemoved
 	}
-	return slices.BinarySearchFunc(x.Streams, name, func(s Stream, name string) int { return strings.Compare(s.Name, name) })
+	return slices.BinarySearchFunc(x.Streams, name, func(s Stream, name string) int {
+		return strings.Compare(s.Name, name)
+	})
 }
 
 // Begun returns the seq from which on the lines of a stream say all that is there, by the indexes of consecutive segments:
@@ -555,7 +558,8 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 	}
 }
 
-// inflate returns the bytes of a compressed part of a block, nil where it is damaged. They are valid until the next call.
+// inflate returns the bytes of a compressed part of a block, nil where it is damaged. They are valid until the next
+// call.
 func (i *inflater) inflate(b []byte, size int64) []byte {
 	i.source.Reset(b)
 	if i.in == nil {
@@ -648,8 +652,8 @@ func (x *Index) Usage() iter.Seq2[Share, error] {
 	}
 }
 
-// AtBeginning returns what a full index says of the time at which its segment began, to fill the index of a segment that takes
-// its place. Nothing else may be asked of it.
+// AtBeginning returns what a full index says of the time at which its segment began, to fill the index of a segment
+// that takes its place. Nothing else may be asked of it.
 func (x *Index) AtBeginning() *Index {
 	is := *x
 	is.onlyBefore, is.Next, is.blockAt = true, x.FirstSeq, -1
@@ -676,8 +680,8 @@ func (x *Index) Check() error {
 	return err
 }
 
-// Member returns where the gzip member begins that has the byte at an offset of the plain segment: in the compressed file,
-// and in the plain one. It is for a compressed file of Zipped bytes.
+// Member returns where the gzip member begins that has the byte at an offset of the plain segment: in the compressed
+// file, and in the plain one. It is for a compressed file of Zipped bytes.
 func (x *Index) Member(offset int64) (zipped, plain int64) {
 	i := sort.Search(len(x.members), func(i int) bool { return x.members[i].plain > offset })
 	if i == 0 {
@@ -716,8 +720,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// Names returns what CustomResourceDefinitions said, up to the segment's end, by their names: JSON with group, names, scope
-// and versions as the spec has them; of a version name and additionalPrinterColumns.
+// Names returns what CustomResourceDefinitions said, up to the segment's end, by their names: JSON with group, names,
+// scope and versions as the spec has them; of a version name and additionalPrinterColumns.
 func (x *Index) Names() (map[string]string, error) {
 	b, err := x.read(x.names)
 	if err != nil {

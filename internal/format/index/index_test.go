@@ -212,7 +212,11 @@ func all(x *Index) (any, error) {
 }
 
 func TestIndex(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		h := newHistory(seed)
 		var base []*Index
 		since, next := uint64(0), uint64(0)

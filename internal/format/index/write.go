@@ -179,7 +179,8 @@ func (w *writer) end() int {
 	return n
 }
 
-// stream writes the objects of a stream: those with lines and, in a full index, those that were there when the segment began.
+// stream writes the objects of a stream: those with lines and, in a full index, those that were there when the segment
+// began.
 func (w *writer) stream(s *stream) error {
 	fresh := slices.SortedFunc(maps.Values(s.objects), func(a, b *object) int { return a.compare(b.place, b.uid) })
 	for old, err := range w.there(s) {
@@ -482,7 +483,9 @@ func (w *writer) directory(names int) {
 		w.dst = binary.AppendUvarint(w.dst, s.before.list)
 	}
 	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.writers)))
-	for _, name := range slices.SortedFunc(maps.Keys(w.writers), func(a, b string) int { return w.writers[a] - w.writers[b] }) {
+	for _, name := range slices.SortedFunc(maps.Keys(w.writers), func(a, b string) int {
+		return w.writers[a] - w.writers[b]
+	}) {
 		w.dst = appendText(w.dst, name)
 	}
 	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.members)))

@@ -25,8 +25,9 @@ import (
 // memberSize bounds a gzip member, in bytes of lines: it ends with the last line that fits, or with a longer one.
 const memberSize = 256 << 10
 
-// zipLevels are those of the members, in turn. Beside one stream of compress/gzip at its default level, members of level 8 are
-// 8 % larger and take as much CPU, members of level 6 are 13 % larger and take less than half: that pays for the index.
+// zipLevels are those of the members, in turn. Beside one stream of compress/gzip at its default level, members of
+// level 8 are 8 % larger and take as much CPU, members of level 6 are 13 % larger and take less than half: that pays
+// for the index.
 var zipLevels = [...]int{8, 8, 8, 8, 6}
 
 // IndexPath returns the path of the index of a rotated segment, compressed or not.
@@ -80,8 +81,8 @@ func (s *Segment) readIndex(
 	return x, f, nil
 }
 
-// MakeIndex reads the segment and makes an index in memory, for a segment that has none; a Reader uses it from then on. Where
-// not all could be read, Unread or Long says so.
+// MakeIndex reads the segment and makes an index in memory, for a segment that has none; a Reader uses it from then on.
+// Where not all could be read, Unread or Long says so.
 func (s *Segment) MakeIndex(ctx context.Context) (*index.Index, error) {
 	content, err := s.buildIndex(ctx, nil, 0)
 	if isCut(err) && content != nil {
@@ -209,7 +210,8 @@ type splitter struct {
 
 func (x *splitter) end() int64 { return x.offset }
 
-// split calls fn with each line that ends in p, its end included, and where it begins. A line that is too long is left out.
+// split calls fn with each line that ends in p, its end included, and where it begins. A line that is too long is left
+// out.
 func (x *splitter) split(p []byte, fn func(l []byte, at int64) error) error {
 	for rest := p; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n') + 1
@@ -252,8 +254,8 @@ func (x *splitter) pass(size int64, ended bool) {
 	}
 }
 
-// parts calls fn with the bytes of a plain file, in parts of memberSize at most. Each but the file's last one ends with a
-// line, unless that is longer: then whole is false until its end comes.
+// parts calls fn with the bytes of a plain file, in parts of memberSize at most. Each but the file's last one ends with
+// a line, unless that is longer: then whole is false until its end comes.
 func parts(in io.ReaderAt, fn func(part []byte, whole bool) error) error {
 	buf := make([]byte, memberSize)
 	whole := true
@@ -378,13 +380,14 @@ func unzip(file io.ReaderAt, x sink) error {
 
 // segment returns what a rotated file begins with.
 func (j *File) segment(a *archive) (Segment, error) {
-	s := Segment{Path: filepath.Join(filepath.Dir(j.path), a.file()), Gzip: a.upTo > 0 || !a.plain, Ours: true, UpTo: a.upTo}
+	s := Segment{Path: filepath.Join(filepath.Dir(j.path), a.file()), Gzip: a.upTo > 0 || !a.plain, Ours: true,
+		UpTo: a.upTo}
 	err := s.look(j.disk, &j.tidy.heads)
 	return s, err
 }
 
-// FullEvery is how many segments there are from one with a full index to the next: the fewer, the more room they take, and
-// the more, the more of them a query reads.
+// FullEvery is how many segments there are from one with a full index to the next: the fewer, the more room they take,
+// and the more, the more of them a query reads.
 const FullEvery = 4
 
 // pass is one of the tidier's over the rotated files, from the oldest on.
@@ -392,8 +395,8 @@ type pass struct {
 	*File
 	oldest uint64 // seq of the first line of the oldest file that stays
 
-	// The indexes of the files before, from the last full one on, or from the first that was there; also of those that are
-	// removed now.
+	// The indexes of the files before, from the last full one on, or from the first that was there; also of those that
+	// are removed now.
 	base []*index.Index
 	open []io.Closer
 }
@@ -480,7 +483,8 @@ func (p *pass) compress(a *archive) error {
 	if err == nil {
 		err = p.read(a.name, func(in disk.File) (err error) {
 			writing, err = p.write(tmp, func(out io.WriterAt) error {
-				buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer) // gzip writes some hundred bytes at a time
+				// gzip writes some hundred bytes at a time
+				buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
 				if err := zip(buffered, in, a.name, x); err != nil {
 					return err
 				}
@@ -551,8 +555,9 @@ func (j *File) read(name string, fn func(disk.File) error) error {
 	return fn(in)
 }
 
-// writeIndex writes the index of a rotated file under a name that nobody reads, syncs it and renames it: a crash leaves none,
-// or what the next pass removes. A file without a line gets none. Close does not wait for a large one: it makes writing fail.
+// writeIndex writes the index of a rotated file under a name that nobody reads, syncs it and renames it: a crash leaves
+// none, or what the next pass removes. A file without a line gets none. Close does not wait for a large one: it makes
+// writing fail.
 func (j *File) writeIndex(name string, b *index.Builder) error {
 	dir, tmp := filepath.Dir(j.path), temporaryOf(name+indexed)
 	writing, err := j.write(tmp, func(out io.WriterAt) error { return b.Save(stoppable{out, j.tidy.ctx}) })

@@ -22,10 +22,10 @@ import (
 // on. Streams of objects in no namespace count as a namespace each. Each row of lines that is removed leaves one REMOVED line
 // in its place, so that seq continues and a reader knows which lines are not there any more (see line.Fields.Next).
 //
-// A file of which lines were removed is compacted: it is always compressed, and has another name, so that no program that
-// reads rotated files takes it for a new one. Small ones are joined, so that whoever writes very much does not leave very many.
-// The name says up to which line it goes: it replaces all files that begin up to there, from the moment at which it has its name.
-// These are removed then, after a crash by the next pass.
+// A file of which lines were removed is compacted: it is always compressed, and has another name, so that no program
+// that reads rotated files takes it for a new one. Small ones are joined, so that whoever writes very much does not
+// leave very many. The name says up to which line it goes: it replaces all files that begin up to there, from the
+// moment at which it has its name. These are removed then, after a crash by the next pass.
 
 // share is what of the journal's room is counted together.
 type share struct{ stream, namespace string }
@@ -168,10 +168,11 @@ func (r *room) without(all []usage, at int, of share) ([]usage, error) {
 	return slices.Replace(all, first, at+1, u), nil
 }
 
-// rewrite makes one compacted file of consecutive ones, up to a line, without the lines of a share: how many that are it
-// returns too.
+// rewrite makes one compacted file of consecutive ones, up to a line, without the lines of a share: how many that are
+// it returns too.
 //
-//  1. what stays, under a name that nobody reads: a crash leaves a file that the next pass removes, and so it does after 2;
+//  1. what stays, under a name that nobody reads: a crash leaves a file that the next pass removes, and so it does
+//     after 2;
 //  2. the same as gzip, synced, and its index; of the file before there is none then, until the next pass;
 //  3. the gzip file is renamed: from then on it is read in the place of all that it was made of;
 //  4. the folder is synced;
@@ -290,7 +291,8 @@ func (j *File) removeReplaced(all []archive) (left []archive, err error) {
 	return left, errors.Join(errs...)
 }
 
-// isComplete reports whether a compacted file ends where its name says, as its index says. Without one, nothing is removed.
+// isComplete reports whether a compacted file ends where its name says, as its index says. Without one, nothing is
+// removed.
 func (p *pass) isComplete(a *archive) (bool, error) {
 	x, in, err := p.look(a)
 	if err != nil || x == nil {

@@ -215,6 +215,9 @@ func ofTenants(t *testing.T, o Options, test func(*tenants)) {
 // One namespace writes far more than the journal may have: nothing of another namespace is lost, and of its own
 // namespace nothing of another kind, as long as that is younger than MinAge.
 func TestTenantsDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, o := range map[string]Options{
 		"bytes": {MaxSize: 32 << 10, MaxTotalSize: 300 << 10},
 		"files": {MaxSize: 32 << 10, MaxFiles: 8},
@@ -298,6 +301,9 @@ var crashAll = flag.Bool("crash.all", false, "TestCompactCrash fails each operat
 // Killed at every operation, and with a power cut: no line is there twice or missing without a REMOVED line, and the next
 // start tidies up.
 func TestCompactCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	o := Options{MaxSize: 8 << 10, MaxTotalSize: 48 << 10, Compress: true, MinAge: time.Hour}
 	step := func(n int) int { return 1 + n/3 }
 	if *crashAll {

@@ -184,6 +184,9 @@ const extraLines = 8
 // TestEveryOperation stops the journal at each operation on its files in turn, in
 // each way, with and without a power cut, and continues with a good disk.
 func TestEveryOperation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for _, c := range []struct {
 		Options
 		last uint64 // line of the first run

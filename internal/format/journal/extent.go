@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Extent is how far back a journal reaches. It is found out when the journal is opened and when its files change, not when
-// it is asked for.
+// Extent is how far back a journal reaches. It is found out when the journal is opened and when its files change, not
+// when it is asked for.
 type Extent struct {
 	Oldest   time.Time // of the first line of the oldest segment; zero where there is none, or it cannot be read
 	FirstSeq uint64    // of the same line; 0 where there is none

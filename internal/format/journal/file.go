@@ -3,12 +3,12 @@
 //
 // The output is a file or a stream (stdout). Of a file the journal guarantees:
 //
-//   - A line is written once, at the end. What has been written never changes or vanishes, but for a last line without its
-//     end (torn by a crash), which ReadBack cuts off before anything is appended.
+//   - A line is written once, at the end. What has been written never changes or vanishes, but for a last line without
+//     its end (torn by a crash), which ReadBack cuts off before anything is appended.
 //   - One process appends to it at a time (flock; readers are not hindered). Where flock does nothing, a second one is
 //     noticed before a commit counts on lines that are not there (see verify.go).
-//   - After a failed or partial write the next Write begins after what is known to be in the file, and overwrites what may
-//     be there beyond it with the same bytes, so that no line ever begins in the middle of another.
+//   - After a failed or partial write the next Write begins after what is known to be in the file, and overwrites what
+//     may be there beyond it with the same bytes, so that no line ever begins in the middle of another.
 //   - A line is in one segment as a whole, and seq continues from segment to segment.
 //
 // # The files
@@ -19,8 +19,8 @@
 //	.journal-2026-11-20T16-10-22.123.jsonl.gz.tmp  being compressed; nobody reads it
 //	.journal.jsonl.owner                           the id of the process that appends (see disk.Owner)
 //
-// Names rise with seq even where the clock goes back. Where a plain and a compressed file of one name exist, the compressed
-// one is complete and the plain one is about to be removed.
+// Names rise with seq even where the clock goes back. Where a plain and a compressed file of one name exist, the
+// compressed one is complete and the plain one is about to be removed.
 //
 // Segments lists the active and the rotated files in the order of seq, and those that others renamed. Reader reads the
 // lines of any of them forward from a byte offset, Backward those of a plain one from its end. Everything that takes
@@ -31,13 +31,13 @@
 //  1. The active file is synced. A crash leaves it active.
 //  2. It is renamed. A crash leaves no active file; the next open makes one.
 //  3. A new active file is created and locked. A crash leaves it empty.
-//  4. The folder is synced, at the latest before the next commit. A power cut before that may undo steps 2 and 3, or only
-//     3, and take the lines of the new file with them: no commit knows of these.
+//  4. The folder is synced, at the latest before the next commit. A power cut before that may undo steps 2 and 3, or
+//     only 3, and take the lines of the new file with them: no commit knows of these.
 //
-// What was committed is known by the seq of a segment's first line and an offset (Mark), not by a name. ReadBack finds that
-// segment under any name that Segments lists, continues from there through the segments that follow it in seq, and so
-// survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing and removing
-// tidy.go.
+// What was committed is known by the seq of a segment's first line and an offset (Mark), not by a name. ReadBack finds
+// that segment under any name that Segments lists, continues from there through the segments that follow it in seq, and
+// so survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing and
+// removing tidy.go.
 package journal
 
 import (
@@ -78,14 +78,15 @@ type Mark struct {
 
 // Options configures a File. SetLimits changes the first seven.
 type Options struct {
-	MaxSize  int64         // bytes above which the active file is rotated; 0 is never. Only a single longer line makes it larger
+	// bytes above which the active file is rotated; 0 is never. Only a single longer line makes it larger
+	MaxSize  int64
 	MaxAge   time.Duration // how long ago a file may have been rotated before it is removed; 0 is for ever
 	MaxFiles int           // rotated files that are kept, and all that are younger than MinAge; 0 is all
-	// MinAge is how long ago a line must have been written at least before it is removed, as long as its namespace is not the one
-	// that takes most room: see compact.go.
+	// MinAge is how long ago a line must have been written at least before it is removed, as long as its namespace is
+	// not the one that takes most room: see compact.go.
 	MinAge time.Duration
-	// MaxTotalSize is how many bytes all files may have, with their indexes; 0 is no limit. A rotated file counts as what
-	// it is compressed to.
+	// MaxTotalSize is how many bytes all files may have, with their indexes; 0 is no limit. A rotated file counts as
+	// what it is compressed to.
 	MaxTotalSize int64
 	Compress     bool // makes gzip files of rotated ones
 	Seal         bool // has the tidier find out what is to be said of rotated files, for File.Seal
@@ -93,8 +94,8 @@ type Options struct {
 	Disk   disk.FS     // default disk.OS
 	Log    *zap.Logger // default none
 	Failed func(error) // is called for each failure to compress or remove, which is retried; default none
-	// Removed is called for each file that is removed by a limit, and with the number of lines where only those of one namespace
-	// are; default none.
+	// Removed is called for each file that is removed by a limit, and with the number of lines where only those of one
+	// namespace are; default none.
 	Removed func(limit string, lines int)
 }
 
@@ -104,7 +105,8 @@ type RotationError struct{ Err error }
 func (e *RotationError) Error() string { return e.Err.Error() }
 func (e *RotationError) Unwrap() error { return e.Err }
 
-// File is a journal file with its rotated predecessors. Its methods are safe for concurrent use, but one goroutine writes.
+// File is a journal file with its rotated predecessors. Its methods are safe for concurrent use, but one goroutine
+// writes.
 type File struct {
 	path    string // of the active file, no symbolic link
 	name    naming
@@ -147,7 +149,8 @@ func (a *active) endsAt(size int64) {
 	a.expected = expected{from: size, last: a.expected.last[:0]}
 }
 
-// adopt assumes that an earlier process wrote whole lines only. ours reports whether it can be the beginning of a journal.
+// adopt assumes that an earlier process wrote whole lines only. ours reports whether it can be the beginning of a
+// journal.
 func (a *active) adopt() (ours bool, err error) {
 	info, err := a.f.Stat()
 	if err != nil {
@@ -160,7 +163,8 @@ func (a *active) adopt() (ours bool, err error) {
 	return ours, err
 }
 
-// OpenFile opens or creates the journal file at path, in an existing folder: disk.ErrLocked where another process has it.
+// OpenFile opens or creates the journal file at path, in an existing folder: disk.ErrLocked where another process has
+// it.
 func OpenFile(path string, o Options) (*File, error) {
 	o.Disk, o.Log = cmp.Or(o.Disk, disk.OS), cmp.Or(o.Log, zap.NewNop())
 	if o.Failed == nil {
@@ -199,7 +203,8 @@ func (j *File) open() error {
 	if _, err := j.lock(j.active.f); err != nil {
 		return err
 	}
-	// From here on a process that the lock has not kept away cannot commit what it appends. What it has appended is read back.
+	// From here on a process that the lock has not kept away cannot commit what it appends. What it has appended is
+	// read back.
 	var err error
 	if j.owner.file, err = disk.Claim(j.disk, j.path); err != nil {
 		j.log.Warn(err.Error(), zap.String("path", j.path))
@@ -223,12 +228,14 @@ func (j *File) open() error {
 // CheckLimits returns why a file cannot be kept within the limits of o.
 func (j *File) CheckLimits(o Options) error {
 	if o.MaxSize > 0 && unix.Access(filepath.Dir(j.path), unix.W_OK) != nil {
-		return errors.New("the folder cannot be written, so the file could not be rotated; let it be written, or set output.maxSize: 0")
+		return errors.New("the folder cannot be written, so the file could not be rotated; let it be written, or set " +
+			"output.maxSize: 0")
 	}
 	return nil
 }
 
-// SetLimits changes when files are rotated, compressed and removed, from the next write and the next pass of the tidier on.
+// SetLimits changes when files are rotated, compressed and removed, from the next write and the next pass of the tidier
+// on.
 func (j *File) SetLimits(o Options) {
 	now := j.options.Load()
 	o.Disk, o.Log, o.Failed, o.Removed = now.Disk, now.Log, now.Failed, now.Removed
@@ -266,8 +273,8 @@ func (j *File) Mark() Mark {
 	return Mark{FirstSeq: j.active.firstSeq, Offset: j.active.size}
 }
 
-// Write appends a part of p: all of it, or as many whole lines as the active file takes before it must be rotated. After an
-// error the first n bytes of p are in the file. In both cases the caller continues with the rest.
+// Write appends a part of p: all of it, or as many whole lines as the active file takes before it must be rotated.
+// After an error the first n bytes of p are in the file. In both cases the caller continues with the rest.
 func (j *File) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -307,8 +314,8 @@ func (j *File) append(p []byte) (int, error) {
 	return n, nil
 }
 
-// fits returns how many bytes of p go into the active file: whole lines, or the rest of one that is there in part; 0 where
-// the file has to be rotated before. An empty file takes one line of any length.
+// fits returns how many bytes of p go into the active file: whole lines, or the rest of one that is there in part; 0
+// where the file has to be rotated before. An empty file takes one line of any length.
 func (j *File) fits(p []byte) int {
 	a, most := &j.active, j.options.Load().MaxSize
 	room := most - a.size

@@ -122,6 +122,6 @@ func createTemporary(path string) (*os.File, error) {
 	return nil, fmt.Errorf("%s: temporary files are removed or locked by another process", filepath.Dir(path))
 }
 
-// mostRemovals is how many files in turn a run of RemoveLeftOvers can take between their creation and their lock: one is
-// unlikely.
+// mostRemovals is how many files in turn a run of RemoveLeftOvers can take between their creation and their lock: one
+// is unlikely.
 const mostRemovals = 10

@@ -9,9 +9,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// members reads a compressed file. It returns the bytes of a member only after it has read all of it and its checksum, so a
-// reader never gets bytes that were damaged. A member that is longer than any that kubejournal writes is returned as it is
-// read, and its checksum is compared at its end.
+// members reads a compressed file. It returns the bytes of a member only after it has read all of it and its checksum,
+// so a reader never gets bytes that were damaged. A member that is longer than any that kubejournal writes is returned
+// as it is read, and its checksum is compared at its end.
 type members struct {
 	z    gzip.Reader
 	in   *bufio.Reader

@@ -13,6 +13,9 @@ import (
 // TestFlippedBit flips each bit of a compressed file in turn: each line that a reader returns is as it was written, also
 // where nobody reads to the end of the file.
 func TestFlippedBit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	text := strings.ReplaceAll(lines(1, 10), `}`, `,"object":{"a":"one","b":"two"}}`)
 	want := strings.SplitAfter(text, "\n")
 	for _, indexed := range []bool{false, true} {
@@ -64,6 +67,9 @@ func TestFlippedBit(t *testing.T) {
 
 // TestForeignMember reads a member that is longer than those of kubejournal: as it comes, and not all at once.
 func TestForeignMember(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	was := maxLine
 	t.Cleanup(func() { maxLine = was })
 	maxLine = 1 << 10

@@ -87,7 +87,8 @@ func (n naming) parse(name string) (r rotation, ok bool) {
 }
 
 // related reports whether a file may hold lines of this journal: kubejournal has rotated it, or logrotate has, as
-// journal.jsonl.1, journal.jsonl-20261120 or journal-20261120.jsonl. Another journal, such as journal-eu.jsonl, does not.
+// journal.jsonl.1, journal.jsonl-20261120 or journal-20261120.jsonl. Another journal, such as journal-eu.jsonl, does
+// not.
 func (n naming) related(name string) bool {
 	if _, ok := n.parse(name); ok {
 		return true

@@ -132,6 +132,9 @@ func orders(a, b int, f func(order []int)) {
 // of their steps. Nothing is committed that is not there, nothing that is committed
 // is lost, and the one that opened it first stops as soon as it would commit.
 func TestTwoProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	dir := t.TempDir()
 	for _, c := range []struct {
 		padding int // of the second process's lines; the first one's have 20

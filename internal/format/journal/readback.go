@@ -17,10 +17,12 @@ import (
 
 // Tail is what ReadBack found besides the lines.
 type Tail struct {
-	// Cut is the size in bytes of what was cut off: a torn line, or what a power cut left of blocks that were never written.
+	// Cut is the size in bytes of what was cut off: a torn line, or what a power cut left of blocks that were never
+	// written.
 	Cut int64
-	// Hole says that lines are missing where they should be: the committed segment does not have the committed line at its
-	// place, or two segments do not follow each other. Lines that were moved away with all of their segment are no hole.
+	// Hole says that lines are missing where they should be: the committed segment does not have the committed line at
+	// its place, or two segments do not follow each other. Lines that were moved away with all of their segment are no
+	// hole.
 	Hole bool
 	// Misplaced says that the committed line is in another segment than it was written to.
 	Misplaced bool
@@ -46,12 +48,14 @@ type reading struct {
 // Position returns the place after the line that ReadBack passes to its callback, which alone may call it.
 func (j *File) Position() Position { return *j.reading.at }
 
-// Progress returns how many bytes of the files on disk the last ReadBack, ReadOn or Scan has passed, and how many there are.
+// Progress returns how many bytes of the files on disk the last ReadBack, ReadOn or Scan has passed, and how many there
+// are.
 func (j *File) Progress() (passed, total int64) {
 	return j.reading.passed.Load(), j.reading.total.Load()
 }
 
-// LastSeq returns the seq of the last line that ReadBack found, 0 for none: lower than the last committed one where lines are gone.
+// LastSeq returns the seq of the last line that ReadBack found, 0 for none: lower than the last committed one where
+// lines are gone.
 func (j *File) LastSeq() uint64 { return j.reading.lastSeq.Load() }
 
 // Fresh reports whether there is no line yet, in any of the journal's files.
@@ -123,8 +127,8 @@ func (j *File) Holds(m Mark, seq uint64) (bool, error) {
 	return r.openAt(all[i], m.Offset, seq)
 }
 
-// Scan calls fn with the lines of all segments, in order, and changes nothing. A line that is torn or damaged, or that fn
-// refuses with ErrBadLine, ends a segment.
+// Scan calls fn with the lines of all segments, in order, and changes nothing. A line that is torn or damaged, or that
+// fn refuses with ErrBadLine, ends a segment.
 func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	all, err := j.segments()
 	if err != nil {
@@ -150,15 +154,15 @@ func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	return nil
 }
 
-// ReadBack calls fn with every complete line after the line seq, which ends at from, in order and without its "\n". What
-// comes after the last of them in the active file is cut off, and so is a line that fn refuses with an error wrapping
-// ErrBadLine, with all that follows it. That is safe because nothing after the last commit has moved a position: the server
-// will send these events again. It must come before the first Write; fn may call Sync.
+// ReadBack calls fn with every complete line after the line seq, which ends at from, in order and without its "\n".
+// What comes after the last of them in the active file is cut off, and so is a line that fn refuses with an error
+// wrapping ErrBadLine, with all that follows it. That is safe because nothing after the last commit has moved a
+// position: the server will send these events again. It must come before the first Write; fn may call Sync.
 //
-// Without a commit to start from (seq 0, or segments that do not lead on from it), lines may follow a damaged one that the
-// server would not send again: then only a last line without its end is cut, and anything else is ErrDamaged. The same goes
-// for rotated segments: they were complete when they got their name. begun says that there was no line when the checkpoint
-// was begun, so that seq 0 is a commit too.
+// Without a commit to start from (seq 0, or segments that do not lead on from it), lines may follow a damaged one that
+// the server would not send again: then only a last line without its end is cut, and anything else is ErrDamaged. The
+// same goes for rotated segments: they were complete when they got their name. begun says that there was no line when
+// the checkpoint was begun, so that seq 0 is a commit too.
 func (j *File) ReadBack(from Mark, seq uint64, begun bool, fn func(line []byte, seq uint64) error) (Tail, error) {
 	b := replay{from: from, seq: seq, last: seq, fn: fn}
 	b.anchored = from.FirstSeq == 0 && (seq > 0 || begun)
@@ -224,8 +228,9 @@ func (j *File) readBack(b *replay) (Tail, error) {
 	return b.tail, nil
 }
 
-// firstOfInterest is the index of the first segment that may hold lines after the line seq: the committed one, or else the
-// last that begins before them; at most the active one, whose end may be torn even if lines have gone to stdout since.
+// firstOfInterest is the index of the first segment that may hold lines after the line seq: the committed one, or else
+// the last that begins before them; at most the active one, whose end may be torn even if lines have gone to stdout
+// since.
 func firstOfInterest(all []Segment, from Mark, seq uint64) int {
 	behind := 0
 	for i, s := range all {
@@ -243,8 +248,8 @@ func firstOfInterest(all []Segment, from Mark, seq uint64) int {
 	return min(behind, len(all)-1)
 }
 
-// readSegment reads a segment, whose first start bytes are passed over. Where it is the active one, or was when the crash
-// came and others have renamed it since, what is behind its last good line is cut off.
+// readSegment reads a segment, whose first start bytes are passed over. Where it is the active one, or was when the
+// crash came and others have renamed it since, what is behind its last good line is cut off.
 func (j *File) readSegment(b *replay, r *Reader, s Segment, start int64) error {
 	good, err := b.read(r, s.FirstSeq, start)
 	bad := errors.Is(err, ErrBadLine)
@@ -257,7 +262,8 @@ func (j *File) readSegment(b *replay, r *Reader, s Segment, start int64) error {
 		if s.Active {
 			remedy = "begin a new one"
 		}
-		return fmt.Errorf("read journal %s: %w at byte %d, after seq %d; move the file away to %s", s.Path, ErrDamaged, good, b.found, remedy)
+		return fmt.Errorf("read journal %s: %w at byte %d, after seq %d; move the file away to %s", s.Path, ErrDamaged,
+			good, b.found, remedy)
 	}
 	if mayCut || s.Active {
 		return j.cut(b, s, good)
@@ -295,8 +301,8 @@ func (j *File) cut(b *replay, s Segment, good int64) error {
 	return nil
 }
 
-// read reads the lines of the segment that begins with the line first, from start on. It returns where its good lines end:
-// at a line without its end, or with ErrBadLine at a bad one.
+// read reads the lines of the segment that begins with the line first, from start on. It returns where its good lines
+// end: at a line without its end, or with ErrBadLine at a bad one.
 func (b *replay) read(r *Reader, first uint64, start int64) (good int64, err error) {
 	before := uint64(0) // seq of the line before, 0 before the file's first
 	if start > 0 {

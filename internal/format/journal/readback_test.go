@@ -14,6 +14,9 @@ import (
 // TestReadBackCutAnywhere cuts a journal at every byte, and reads it back from
 // every line that may have been committed.
 func TestReadBackCutAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const first, last = 8, 12 // over the step from one digit to two
 	whole := lines(first, last)
 	ends := []int{0}

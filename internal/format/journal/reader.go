@@ -67,8 +67,8 @@ func (r *Reader) Reset(in io.Reader, offset int64) {
 	r.plain, r.offset, r.skip, r.long = nil, offset, false, r.long[:0]
 }
 
-// Open begins to read a segment at offset, in bytes of its uncompressed lines. One that was compressed since it was listed
-// is read all the same; one that is gone is fs.ErrNotExist.
+// Open begins to read a segment at offset, in bytes of its uncompressed lines. One that was compressed since it was
+// listed is read all the same; one that is gone is fs.ErrNotExist.
 func (r *Reader) Open(s Segment, offset int64) error {
 	r.Close()
 	if r.disk == nil {
@@ -143,8 +143,8 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next line. At the end of the input it is io.EOF with the offset after the last whole line; what is there
-// is Torn. A damaged line is no error: the next one follows it.
+// Next returns the next line. At the end of the input it is io.EOF with the offset after the last whole line; what is
+// there is Torn. A damaged line is no error: the next one follows it.
 func (r *Reader) Next() (Line, error) {
 	start := r.offset
 	part, err := r.in.ReadSlice('\n')
@@ -189,7 +189,8 @@ func (r *Reader) Skip(n int64) error {
 	return nil
 }
 
-// Torn returns what is there without an end after the last line. It is valid between io.EOF from Next and the next call.
+// Torn returns what is there without an end after the last line. It is valid between io.EOF from Next and the next
+// call.
 func (r *Reader) Torn() []byte { return r.long }
 
 // Buffered returns how many bytes of the coming lines were read already.
@@ -261,7 +262,8 @@ func NewBackward(f io.ReaderAt, size int64) *Backward {
 // Offset is where the line that Next has returned begins; before the first, where the last line ends.
 func (b *Backward) Offset() int64 { return b.at + int64(len(b.buf)) }
 
-// Next returns the line before. At the beginning it is io.EOF, and io.ErrUnexpectedEOF where the file has become shorter.
+// Next returns the line before. At the beginning it is io.EOF, and io.ErrUnexpectedEOF where the file has become
+// shorter.
 func (b *Backward) Next() (Line, error) {
 	if b.err != nil {
 		return Line{}, b.err
@@ -274,8 +276,8 @@ func (b *Backward) Next() (Line, error) {
 	return lineOf(line, b.Offset()), nil
 }
 
-// lastStart returns the index in buf after the last newline, ignoring the final skip bytes. It is 0 at the beginning of the
-// file, and where a line is too long to be one.
+// lastStart returns the index in buf after the last newline, ignoring the final skip bytes. It is 0 at the beginning of
+// the file, and where a line is too long to be one.
 func (b *Backward) lastStart(skip int) int {
 	for searched := skip; ; {
 		if i := bytes.LastIndexByte(b.buf[:max(0, len(b.buf)-searched)], '\n'); i >= 0 {

@@ -19,8 +19,8 @@ import (
 // checkEvery is how long the active file may be out of its place before a write notices. A Sync always checks.
 const checkEvery = 250 * time.Millisecond
 
-// rotate gives the active file its lasting name and begins a new one. Each step that fails is retried by the next Write; a
-// rename that was reported as failed and was done is found by check, as one made by others.
+// rotate gives the active file its lasting name and begins a new one. Each step that fails is retried by the next
+// Write; a rename that was reported as failed and was done is found by check, as one made by others.
 func (j *File) rotate() error {
 	if err := j.check(); err != nil {
 		return err
@@ -55,7 +55,8 @@ func (j *File) rotate() error {
 	}
 	j.newName = true
 	j.tidy.wakeUp() // its lines may be committed already
-	j.log.Info("rotated the journal", zap.String("to", name), zap.Uint64("firstSeq", j.active.firstSeq), zap.Uint64("lastSeq", last.Seq))
+	j.log.Info("rotated the journal", zap.String("to", name), zap.Uint64("firstSeq", j.active.firstSeq),
+		zap.Uint64("lastSeq", last.Seq))
 	return j.begin(nil)
 }
 
@@ -70,7 +71,8 @@ func (j *File) nextName(now time.Time) (string, error) {
 	shared := disk.SharedFolder(dir)
 	for _, e := range entries {
 		// A stranger's could be of the year 9999, after which no name is one.
-		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) && !j.foreign(shared, filepath.Join(dir, e.Name())) {
+		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) &&
+			!j.foreign(shared, filepath.Join(dir, e.Name())) {
 			now = r.at.Add(time.Millisecond)
 		}
 	}
@@ -128,16 +130,16 @@ func (j *File) writeCarry() error {
 	return nil
 }
 
-// check makes sure that no other process has begun to append to the journal, and that the active file is in its place and
-// not truncated. Where others have done something to it, the journal continues:
+// check makes sure that no other process has begun to append to the journal, and that the active file is in its place
+// and not truncated. Where others have done something to it, the journal continues:
 //
 //   - Renamed: it keeps its lines, and a new one is begun. Lines written before that was noticed went with it.
 //   - Removed, replaced or truncated: it is started over with the lines that were written since the last check and can still
 //     be read. Any other line is lost, which shows as a hole in seq; and where a start finds a committed one missing, in a
 //     GAP with JournalTruncated.
 //
-// A line that is there in part is completed first, by the next Write, unless the file has no name any more: its blocks may
-// be what fills the disk.
+// A line that is there in part is completed first, by the next Write, unless the file has no name any more: its blocks
+// may be what fills the disk.
 func (j *File) check() error {
 	if j.reading.running.Load() {
 		return nil
@@ -175,7 +177,8 @@ func (j *File) check() error {
 	return nil
 }
 
-// truncated reports whether others have truncated the file to size, also where later writes left zeros at its beginning.
+// truncated reports whether others have truncated the file to size, also where later writes left zeros at its
+// beginning.
 func (a *active) truncated(size int64) (bool, error) {
 	var first [1]byte
 	if _, err := a.f.ReadAt(first[:], 0); err != nil && !errors.Is(err, io.EOF) {
@@ -214,8 +217,8 @@ func (j *File) beginAnew(from int64) error {
 	return nil
 }
 
-// beginAgain begins the active file again, which others have truncated, with the whole lines that were written since the
-// last check and can be read. A crash in between leaves lines out that no commit knows of.
+// beginAgain begins the active file again, which others have truncated, with the whole lines that were written since
+// the last check and can be read. A crash in between leaves lines out that no commit knows of.
 func (j *File) beginAgain(size int64) error {
 	carry, err := j.readActive(min(j.active.seen, j.active.lineEnd), min(size, j.active.size))
 	if err != nil {

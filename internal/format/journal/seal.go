@@ -14,9 +14,9 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-// Seal returns what a SEALED line is to say of the oldest committed rotated file that begins after a line; nil where there is
-// none, where Options.Seal is off, or where its checksum is not known yet. The tidier finds that out, and is told by the
-// question which file is the next.
+// Seal returns what a SEALED line is to say of the oldest committed rotated file that begins after a line; nil where
+// there is none, where Options.Seal is off, or where its checksum is not known yet. The tidier finds that out, and is
+// told by the question which file is the next.
 func (j *File) Seal(after uint64) *line.Seal {
 	t := &j.tidy
 	if !j.options.Load().Seal {
@@ -37,12 +37,12 @@ func (j *File) Seal(after uint64) *line.Seal {
 	return nil
 }
 
-// sealTries is how often the next file is looked at before it is believed that one before it is gone, or passed over because
-// it cannot be read.
+// sealTries is how often the next file is looked at before it is believed that one before it is gone, or passed over
+// because it cannot be read.
 const sealTries = 3
 
-// findSeal reads the file that is to be sealed next. all are the segments of the journal, the oldest first: a file that was
-// renamed meanwhile may be missing.
+// findSeal reads the file that is to be sealed next. all are the segments of the journal, the oldest first: a file that
+// was renamed meanwhile may be missing.
 func (t *tidier) findSeal(j *File, all []Segment) {
 	t.mu.Lock()
 	after, seal, committed := t.sealed, t.seal, t.committed
@@ -85,7 +85,8 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 		case again(s):
 			return
 		}
-		j.log.Warn("a rotated journal file cannot be read and is not sealed", zap.String("path", s.Path), zap.Error(err))
+		j.log.Warn("a rotated journal file cannot be read and is not sealed", zap.String("path", s.Path),
+			zap.Error(err))
 	}
 }
 

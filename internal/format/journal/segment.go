@@ -25,8 +25,9 @@ import (
 
 // Segment is one file of a journal.
 type Segment struct {
-	Path      string
-	FirstSeq  uint64    // of its first line; 0 where it has none, which only the active one may have, or one with Unread
+	Path string
+	// of its first line; 0 where it has none, which only the active one may have, or one with Unread
+	FirstSeq  uint64
 	FirstTime time.Time // of the same line; zero where it cannot be read
 	Head      uint32    // CRC-32C of its first 64 bytes of lines, which have the first line's seq and time
 	Size      int64     // bytes on disk
@@ -37,14 +38,15 @@ type Segment struct {
 	Unread    error  // why its first line cannot be read; nil too where there is none yet
 	Long      error  // of MakeIndex: which line is longer than one can be, and was passed over; nil where none is
 
-	file  disk.File    // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
+	// where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
+	file  disk.File
 	index *index.Index // of OpenIndex or MakeIndex
 }
 
-// Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files that
-// others renamed or copied under names such as logrotate gives, and the file at path. What others made may repeat lines of
-// another segment. A file that is renamed or compressed during the call may be missing: a reader that finds a hole in seq
-// calls it again.
+// Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files
+// that others renamed or copied under names such as logrotate gives, and the file at path. What others made may repeat
+// lines of another segment. A file that is renamed or compressed during the call may be missing: a reader that finds a
+// hole in seq calls it again.
 func Segments(path string) ([]Segment, error) { return listSegments(disk.OS, path, new(headReader)) }
 
 func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) {
@@ -108,8 +110,9 @@ func (s *Segment) replaces(o *Segment) bool {
 // errBusy says that files were renamed each time that they were listed.
 var errBusy = errors.New("its files change faster than they can be listed")
 
-// Snapshot returns the segments as Segments does, those that cannot be read too, all of one moment, and the active one open:
-// whatever becomes of its name, what it has now is read of it. A rotated file may be compressed later, and is then read so. Release must follow for each.
+// Snapshot returns the segments as Segments does, those that cannot be read too, all of one moment, and the active one
+// open: whatever becomes of its name, what it has now is read of it. A rotated file may be compressed later, and is
+// then read so. Release must follow for each.
 func Snapshot(path string) ([]Segment, error) { return snapshot(disk.OS, path) }
 
 func snapshot(d disk.FS, path string) ([]Segment, error) {
@@ -147,7 +150,8 @@ func snapshot(d disk.FS, path string) ([]Segment, error) {
 	return nil, fmt.Errorf("read journal: %w", errBusy)
 }
 
-// holdActive opens the active one of some segments, and reads what it begins with; nothing is open if it is gone or empty.
+// holdActive opens the active one of some segments, and reads what it begins with; nothing is open if it is gone or
+// empty.
 func holdActive(d disk.FS, all []Segment) (s Segment, err error) {
 	if n := len(all) - 1; n < 0 || !all[n].Active || all[n].FirstSeq == 0 {
 		return s, nil
@@ -277,8 +281,8 @@ func (s *Segment) setHead(b []byte) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// headReader reads the beginnings of compressed segments. A start lists all of them several times, so what they begin with,
-// which never changes, is remembered, and what a decompressor allocates is reused. The zero headReader is ready.
+// headReader reads the beginnings of compressed segments. A start lists all of them several times, so what they begin
+// with, which never changes, is remembered, and what a decompressor allocates is reused. The zero headReader is ready.
 type headReader struct {
 	known map[string]Segment // by path
 	z     gzip.Reader

@@ -12,16 +12,16 @@ import (
 // rewriteChunk is how much of a file is rewritten at once, in bytes.
 const rewriteChunk = 1 << 20
 
-// ErrUnsynced says that lines were lost on their way to the disk: the system could not write them, and does not have them
-// any more. The next start reads the journal up to them, and the server sends them again.
+// ErrUnsynced says that lines were lost on their way to the disk: the system could not write them, and does not have
+// them any more. The next start reads the journal up to them, and the server sends them again.
 var ErrUnsynced = errors.New("lines written before could not be brought to the disk")
 
 // Sync makes everything written before the call outlast a power cut, the names of the files too. It does nothing when
 // nothing was written since. It may run beside Write.
 //
-// After a failed sync the operating system may count the pages as written all the same, and report no error the next time
-// (fsync(2); PostgreSQL's "fsyncgate" of 2018). So what was written since the last good sync is written once more before
-// the next attempt.
+// After a failed sync the operating system may count the pages as written all the same, and report no error the next
+// time (fsync(2); PostgreSQL's "fsyncgate" of 2018). So what was written since the last good sync is written once more
+// before the next attempt.
 func (j *File) Sync() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -51,7 +51,8 @@ func (j *File) Sync() error {
 	return err
 }
 
-// syncNow syncs the active file before it loses its name, after a Sync that runs on it: the system reports a failure once.
+// syncNow syncs the active file before it loses its name, after a Sync that runs on it: the system reports a failure
+// once.
 func (j *File) syncNow() error {
 	j.awaitSync()
 	j.active.unsynced = false
@@ -76,7 +77,8 @@ func (a *active) endSync(size int64, err error) {
 	}
 }
 
-// sync brings the file to the disk, after what a failed one left to write again. A crash in between leaves the same bytes.
+// sync brings the file to the disk, after what a failed one left to write again. A crash in between leaves the same
+// bytes.
 func (a *active) sync() (err error) {
 	if a.failedSync {
 		err = rewrite(a.f, a.synced, a.size)
@@ -90,8 +92,8 @@ func (a *active) sync() (err error) {
 	return nil
 }
 
-// rewrite writes the bytes [from, to) of f to the same place. A journal only grows, and its lines have no zero bytes: where
-// there are some, the page was dropped.
+// rewrite writes the bytes [from, to) of f to the same place. A journal only grows, and its lines have no zero bytes:
+// where there are some, the page was dropped.
 func rewrite(f disk.File, from, to int64) error {
 	b := make([]byte, min(to-from, rewriteChunk))
 	for from < to {

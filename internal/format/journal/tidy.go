@@ -28,8 +28,8 @@ const (
 	copyBuffer = 256 << 10 // bytes that are compressed or written at once
 )
 
-// tidier compresses and removes rotated files, in a goroutine of its own. What there is to do it finds in the folder each
-// time, so that a crash leaves nothing that the next pass does not see.
+// tidier compresses and removes rotated files, in a goroutine of its own. What there is to do it finds in the folder
+// each time, so that a crash leaves nothing that the next pass does not see.
 type tidier struct {
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
@@ -65,7 +65,8 @@ func (t *tidier) wakeUp() {
 	}
 }
 
-// Committed says that no line up to seq will be read back any more: files without a later one may be compressed and removed.
+// Committed says that no line up to seq will be read back any more: files without a later one may be compressed and
+// removed.
 func (j *File) Committed(seq uint64) {
 	t := &j.tidy
 	t.mu.Lock()
@@ -142,8 +143,8 @@ func (a *archive) file() string {
 	return a.name + gzipped
 }
 
-// readArchives returns the rotated files of a journal in the order of their names, and what an interrupted pass has left
-// over.
+// readArchives returns the rotated files of a journal in the order of their names, and what an interrupted pass has
+// left over.
 func readArchives(d disk.FS, dir string, names naming) (all []archive, leftOver []string, err error) {
 	entries, err := d.ReadDir(dir) // in the order of names
 	if err != nil {
@@ -213,8 +214,8 @@ func Measure(path string) (kept Kept, err error) {
 	return kept, err
 }
 
-// archives returns the rotated files in the order of their names, and how many of them are committed: they come first. It
-// removes what an interrupted pass has left over.
+// archives returns the rotated files in the order of their names, and how many of them are committed: they come first.
+// It removes what an interrupted pass has left over.
 func (j *File) archives() (all []archive, committed int, err error) {
 	all, leftOver, err := readArchives(j.disk, filepath.Dir(j.path), j.name)
 	if err != nil {
@@ -295,20 +296,22 @@ func (o *Options) young(a *archive, now time.Time) bool {
 	return o.MinAge > 0 && now.Sub(a.at) < o.MinAge
 }
 
-// budget returns how many bytes all files may have, 0 for no limit, and which limit says so. Where the number of files alone
-// is limited, young files may be more of them, but take no more room than that many would without compression.
+// budget returns how many bytes all files may have, 0 for no limit, and which limit says so. Where the number of files
+// alone is limited, young files may be more of them, but take no more room than that many would without compression.
 func (o *Options) budget() (bytes int64, limit string) {
 	switch {
 	case o.MaxTotalSize > 0:
 		return o.MaxTotalSize, "maxTotalSize"
-	case o.MaxFiles > 0 && o.MinAge > 0 && o.MaxSize > 0 && int64(o.MaxFiles) < math.MaxInt64/o.MaxSize: // they can be any
+	// they can be any
+	case o.MaxFiles > 0 && o.MinAge > 0 && o.MaxSize > 0 && int64(o.MaxFiles) < math.MaxInt64/o.MaxSize:
 		return int64(o.MaxFiles+1) * o.MaxSize, "maxFiles"
 	}
 	return 0, ""
 }
 
-// shrink makes room until the journal has at most the bytes that it may have. It comes after the others are compressed, by
-// which that may be reached. The active file counts as the size that it can grow to, since nothing is removed until then.
+// shrink makes room until the journal has at most the bytes that it may have. It comes after the others are compressed,
+// by which that may be reached. The active file counts as the size that it can grow to, since nothing is removed until
+// then.
 //
 //  1. The oldest files go, while they are older than MinAge.
 //  2. Of younger files the lines of those go that have most of them: see compact.
@@ -341,7 +344,8 @@ func (j *File) shrink(o *Options, now time.Time, compresses bool) error {
 		if total <= most {
 			break
 		}
-		if err := step(&room{File: j, all: all[:committed], excess: total - most, limit: limit, options: o}); err != nil {
+		if err := step(&room{File: j, all: all[:committed], excess: total - most, limit: limit,
+			options: o}); err != nil {
 			return err
 		}
 	}

@@ -202,6 +202,9 @@ func (r *rig) totalSize() (total int64) {
 // The files' bytes stay within their limit, whatever the active one grows to: the oldest go, no more than it takes, and what
 // is not committed stays.
 func TestMaxTotalSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const limit = 40 << 10
 	for _, compress := range []bool{false, true} {
 		inBubble(t, Options{MaxSize: 4 << 10, MaxTotalSize: limit, Compress: compress}, func(r *rig) {

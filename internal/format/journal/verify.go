@@ -11,18 +11,19 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-// A lock keeps two processes from one journal. On some volumes it does nothing (NFS without a lock daemon, some FUSE file
-// systems): there each would write over the other's lines. The owner file (disk.Owner) shows that there is another one. It
-// is checked before anything is cut off or renamed, before a commit, and before a write that comes checkEvery after the
-// last check. Where an owner file was left behind, ReadBack first waits until the earlier process must have noticed, so its
-// last lines are read. A slow write that lands even later is found by Verify.
+// A lock keeps two processes from one journal. On some volumes it does nothing (NFS without a lock daemon, some FUSE
+// file systems): there each would write over the other's lines. The owner file (disk.Owner) shows that there is another
+// one. It is checked before anything is cut off or renamed, before a commit, and before a write that comes checkEvery
+// after the last check. Where an owner file was left behind, ReadBack first waits until the earlier process must have
+// noticed, so its last lines are read. A slow write that lands even later is found by Verify.
 //
-// A process that is suspended between its check and its write, for as long as the other one takes to open the files and to
-// commit, can still write over lines. Only a lock that works prevents that.
+// A process that is suspended between its check and its write, for as long as the other one takes to open the files and
+// to commit, can still write over lines. Only a lock that works prevents that.
 
 const (
-	// suspectFor is how long after the file was opened all that was written to it is read once more before it counts, where
-	// another process had it before: that one begins no write later than checkEvery after it, but a write may take its time.
+	// suspectFor is how long after the file was opened all that was written to it is read once more before it counts,
+	// where another process had it before: that one begins no write later than checkEvery after it, but a write may
+	// take its time.
 	suspectFor = 20 * checkEvery
 
 	lastBytes = 64 // of the file's end that are read afterwards
@@ -43,7 +44,8 @@ func (j *File) owned() error {
 	return nil
 }
 
-// settle waits until every earlier owner must have seen the owner file, and adopts what it wrote. No write may come before.
+// settle waits until every earlier owner must have seen the owner file, and adopts what it wrote. No write may come
+// before.
 func (j *File) settle() error {
 	if !j.owner.suspect {
 		return nil
@@ -76,8 +78,9 @@ func (e *expected) append(p []byte, n int, offset int64, sum bool) {
 	}
 }
 
-// Verify makes sure that the file holds what was written and that no other process has begun to append to it. Otherwise it
-// returns disk.ErrTakenOver, and what was written since the last commit must not be committed. It must come after Sync.
+// Verify makes sure that the file holds what was written and that no other process has begun to append to it. Otherwise
+// it returns disk.ErrTakenOver, and what was written since the last commit must not be committed. It must come after
+// Sync.
 func (j *File) Verify() error {
 	j.mu.Lock()
 	err := j.verifyEnd()
@@ -104,7 +107,8 @@ func (j *File) verifyEnd() error {
 		j.owner.suspect = j.owner.suspect && time.Since(j.owner.since) < suspectFor
 		return nil
 	}
-	if truncated, err := a.truncated(info.Size()); truncated || err != nil { // since the last check; the next Sync begins it again
+	// since the last check; the next Sync begins it again
+	if truncated, err := a.truncated(info.Size()); truncated || err != nil {
 		return cmp.Or(err, fmt.Errorf("journal %s was truncated by another process", j.path))
 	}
 	return fmt.Errorf("journal %s does not end as it was written: %w", j.path, disk.ErrTakenOver)

@@ -286,6 +286,9 @@ var tricks = map[string]struct {
 
 // Whatever pads an object, a change of its rules is in its line.
 func TestPaddingHidesNoChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, trick := range tricks {
 		for _, maxBytes := range []int{16 << 10, 4 << 10, 2 << 10, 1 << 10} {
 			t.Run(fmt.Sprint(name, " ", maxBytes), func(t *testing.T) {
@@ -352,6 +355,9 @@ func TestPaddedRule(t *testing.T) {
 
 // A cut of a value shows no more of what is redacted than the value does.
 func TestCutRedacted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const secret = "c2VjcmV0LXZhbHVl"
 	c := newCutter(t, object.Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, object.Shape{Secret: true})
 	raw := func(version string) string {
@@ -369,6 +375,9 @@ func TestCutRedacted(t *testing.T) {
 
 // Every bound gives a line within it; a Kubernetes Event keeps as much of its message as has room.
 func TestEveryBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	message := strings.Repeat(`a\"é\ud83d\ude00\n\u00e9😀`, 40)
 	pod := func(message string) string {
 		return `{"kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"5","labels":{"b":"c"}},"reason":"R","message":"` + message +

@@ -289,6 +289,9 @@ func FuzzMadeObject(f *testing.F) {
 }
 
 func TestMadeObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	check := newCheck(t)
 	rnd := newRandom(1)
 	from := make([]byte, 600)

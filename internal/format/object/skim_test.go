@@ -112,6 +112,9 @@ func TestDepth(t *testing.T) {
 
 // No line is longer than a reader takes, whatever makes it long.
 func TestMaxLine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	const limit = 64 << 10
 	long := strings.Repeat("x", limit)
 	for name, c := range map[string]struct {

@@ -2,7 +2,8 @@ package rawjson
 
 import "bytes"
 
-// Pick returns the values of those members of an object that have the names, five at most; nil for what it does not have.
+// Pick returns the values of those members of an object that have the names, five at most; nil for what it does not
+// have.
 func Pick(object []byte, names ...string) (values [5][]byte) {
 	next, left := 0, len(names)
 	for key, value := range Members(object) {

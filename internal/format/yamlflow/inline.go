@@ -38,8 +38,8 @@ func inline(v any) *yaml.Node {
 	panic(fmt.Sprintf("no YAML for %T", v))
 }
 
-// scalar returns a string, in quotes where it could be taken for anything else. The encoder writes several lines as such, some of
-// which it cannot read, and merges what << has.
+// scalar returns a string, in quotes where it could be taken for anything else. The encoder writes several lines as
+// such, some of which it cannot read, and merges what << has.
 func scalar(s string) *yaml.Node {
 	var n yaml.Node
 	if strings.Contains(s, "\n") || n.Encode(s) != nil || n.Tag == "!!merge" {

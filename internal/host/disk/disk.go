@@ -1,5 +1,6 @@
-// Package disk has the file operations of journal and owner files as an interface: tests number each operation and let it
-// fail, or be the last one (test/faultdisk). Everything else uses OS. bbolt's own file operations do not go through it.
+// Package disk has the file operations of journal and owner files as an interface: tests number each operation and let
+// it fail, or be the last one (test/faultdisk). Everything else uses OS. bbolt's own file operations do not go through
+// it.
 package disk
 
 import (
@@ -34,8 +35,8 @@ type File interface {
 	Truncate(size int64) error
 	// Sync makes the content outlast a power cut.
 	Sync() error
-	// Lock takes the file's lock for this process until Close or its end, or returns ErrLocked or ErrNoLocks. It does not
-	// hinder readers.
+	// Lock takes the file's lock for this process until Close or its end, or returns ErrLocked or ErrNoLocks. It does
+	// not hinder readers.
 	Lock() error
 	Close() error
 }

@@ -49,7 +49,8 @@ func (s *Shared) Foreign(info fs.FileInfo) string {
 	usual := s.usual()
 	switch {
 	case other && uid != usual.uid:
-		return fmt.Sprintf("it belongs to user %d, not to this process's user %d, in a folder that everybody may write to",
+		return fmt.Sprintf("it belongs to user %d, not to this process's user %d, in a folder that everybody may "+
+			"write to",
 			uid, os.Geteuid())
 	case open && !usual.writable:
 		return fmt.Sprintf("everybody may write to it (mode %#o), and to its folder", info.Mode().Perm())

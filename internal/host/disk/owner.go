@@ -14,7 +14,8 @@ import (
 )
 
 // ErrTakenOver says that another process has opened a file to write to it while this one does.
-var ErrTakenOver = errors.New("another process writes to it too, and the locks of this volume do not keep the two apart; stop one of them, or give each files of its own")
+var ErrTakenOver = errors.New("another process writes to it too, and the locks of this volume do not keep the two " +
+	"apart; stop one of them, or give each files of its own")
 
 // Owner detects a second process that writes to the same file, for volumes on which a lock does nothing. Each process that
 // opens the file writes its own id to an owner file beside it, over what is there, and checks later that the id is still
@@ -38,26 +39,29 @@ func OwnerPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".owner")
 }
 
-// Claim makes this process, which has locked the file at path, its owner: the last one to claim it continues. An error is
-// why the owner file could not be written; the Owner can be used all the same.
+// Claim makes this process, which has locked the file at path, its owner: the last one to claim it continues. An error
+// is why the owner file could not be written; the Owner can be used all the same.
 func Claim(f FS, path string) (*Owner, error) {
 	o := &Owner{fs: f, path: OwnerPath(path), id: []byte(rand.Text() + "\n")}
 	before, _ := o.read() // what cannot be read can hardly be written, which is an error
 	o.Inherited = len(before) > 0
 	if err := o.claim(); err != nil {
-		return o, fmt.Errorf("cannot write the owner file; a second process may go unnoticed where locks do not work: %w", err)
+		return o, fmt.Errorf("cannot write the owner file; a second process may go unnoticed where locks do not "+
+			"work: %w", err)
 	}
 	return o, nil
 }
 
-// Release removes the owner file, for a process that will not write to the file any more. A crash, or a failure, leaves it.
+// Release removes the owner file, for a process that will not write to the file any more. A crash, or a failure, leaves
+// it.
 func (o *Owner) Release() {
 	if is, err := o.read(); err == nil && bytes.Equal(is, o.id) {
 		_ = o.fs.Remove(o.path)
 	}
 }
 
-// claim writes the owner file, which the next Check retries. A crash leaves any part of it, to the same effect as all of it.
+// claim writes the owner file, which the next Check retries. A crash leaves any part of it, to the same effect as all
+// of it.
 func (o *Owner) claim() error {
 	f, err := o.fs.OpenFile(o.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o640)
 	if err == nil {
@@ -88,7 +92,8 @@ func (o *Owner) read() ([]byte, error) {
 	return b[:n], nil
 }
 
-// Check returns ErrTakenOver once another process has claimed the file. An owner file that was removed is written again.
+// Check returns ErrTakenOver once another process has claimed the file. An owner file that was removed is written
+// again.
 func (o *Owner) Check() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

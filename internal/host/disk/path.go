@@ -23,8 +23,8 @@ func Absolute(path string) string {
 	return full
 }
 
-// Real returns the path that symbolic links lead to, beside which a journal has its other files; path itself where there is
-// nothing yet.
+// Real returns the path that symbolic links lead to, beside which a journal has its other files; path itself where
+// there is nothing yet.
 func Real(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -32,8 +32,8 @@ func Real(path string) string {
 	return path
 }
 
-// CheckLink returns an error where path is a symbolic link that somebody else has made, or leads to one: who may write to a
-// folder could have a process write to a file that it alone may write.
+// CheckLink returns an error where path is a symbolic link that somebody else has made, or leads to one: who may write
+// to a folder could have a process write to a file that it alone may write.
 func CheckLink(path string) error {
 	path = Absolute(path)
 	const most = 40 // as in Linux; what goes round in circles fails when it is opened

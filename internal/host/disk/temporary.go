@@ -11,7 +11,8 @@ var temporaries = struct {
 	paths map[string]bool
 }{paths: make(map[string]bool)}
 
-// NoteTemporary notes a temporary file or folder, for RemoveTemporaries. forget is called once it is removed or renamed.
+// NoteTemporary notes a temporary file or folder, for RemoveTemporaries. forget is called once it is removed or
+// renamed.
 func NoteTemporary(path string) (forget func()) {
 	temporaries.Lock()
 	defer temporaries.Unlock()

@@ -49,7 +49,8 @@ func DescribeOwner(path string) string {
 	is := fmt.Sprintf("%s belongs to %d:%d with mode %s, and this process is %d:%d",
 		path, owner.Uid, owner.Gid, info.Mode(), os.Geteuid(), os.Getegid())
 	if permits(info.Mode(), owner, need) {
-		is += ", to which that mode gives the right: SELinux, or the server of a network volume (root_squash), refuses it"
+		is += ", to which that mode gives the right: SELinux, or the server of a network volume (root_squash), " +
+			"refuses it"
 	}
 	return is
 }

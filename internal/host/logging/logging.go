@@ -49,8 +49,8 @@ func New(level, format string, w zapcore.WriteSyncer) (*zap.Logger, zap.AtomicLe
 	return zap.New(zapcore.NewCore(encoder, locked, lowest), zap.ErrorOutput(locked)), lowest, nil
 }
 
-// lineWriter writes an entry at a time, as one line on which a terminal finds nothing to act on: the console encoder writes messages
-// as they are, and JSON may have control characters and such that turn the direction of text.
+// lineWriter writes an entry at a time, as one line on which a terminal finds nothing to act on: the console encoder
+// writes messages as they are, and JSON may have control characters and such that turn the direction of text.
 type lineWriter struct {
 	zapcore.WriteSyncer
 	json bool
@@ -78,14 +78,15 @@ func utc(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 }
 
 // RouteKubernetes leads what client-go and its neighbours log into log, for the whole process: klog, and the errors
-// that nobody could return. klog knows two levels, info and error; its V levels stay out whatever the log's own level is,
-// as klog holds them back by a flag of its own that nobody sets: they print whole requests. Call it once, before any
-// client is made.
+// that nobody could return. klog knows two levels, info and error; its V levels stay out whatever the log's own level
+// is, as klog holds them back by a flag of its own that nobody sets: they print whole requests. Call it once, before
+// any client is made.
 func RouteKubernetes(log *zap.Logger) {
 	logger := zapr.NewLogger(log.Named("client-go"))
 	klog.SetLogger(logger)
 	// Each of the API server's warnings once, not at every request.
-	rest.SetDefaultWarningHandler(rest.NewWarningWriter(&zapio.Writer{Log: log, Level: zap.WarnLevel}, rest.WarningWriterOptions{Deduplicate: true}))
+	rest.SetDefaultWarningHandler(rest.NewWarningWriter(&zapio.Writer{Log: log, Level: zap.WarnLevel},
+		rest.WarningWriterOptions{Deduplicate: true}))
 	// In place of klog's own handler, which adds a call stack's worth of names, and of a sleep of 1 ms.
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
 		func(_ context.Context, err error, msg string, keysAndValues ...any) {

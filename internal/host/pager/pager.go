@@ -31,13 +31,14 @@ type Pager struct {
 	stop  func() bool  // takes back that the end of the context closes pipe
 }
 
-// Start starts $PAGER (less if it is not set) if stdin and stdout are terminals; there is none if PAGER is empty or cat, or
-// not set on a terminal that is dumb. Where stdin is none, nobody may be there to leave the pager. What it cannot start is
-// passed to warn, and the output then goes to stdout as it is.
+// Start starts $PAGER (less if it is not set) if stdin and stdout are terminals; there is none if PAGER is empty or
+// cat, or not set on a terminal that is dumb. Where stdin is none, nobody may be there to leave the pager. What it
+// cannot start is passed to warn, and the output then goes to stdout as it is.
 //
-// Ctrl-C reaches the pager too, which decides what to do with it. When ctx ends, the pager gets no more output, and Close
-// still waits for its user.
-func Start(ctx context.Context, stdin io.Reader, stdout io.Writer, env func(string) (string, bool), warn func(error)) *Pager {
+// Ctrl-C reaches the pager too, which decides what to do with it. When ctx ends, the pager gets no more output, and
+// Close still waits for its user.
+func Start(ctx context.Context, stdin io.Reader, stdout io.Writer, env func(string) (string, bool),
+	warn func(error)) *Pager {
 	p := &Pager{out: stdout}
 	if !isTerminal(stdin) || !isTerminal(stdout) {
 		return p
@@ -120,8 +121,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Close ends the output, and waits until the user leaves the pager. An error is that it could not be run. It may be called
-// several times.
+// Close ends the output, and waits until the user leaves the pager. An error is that it could not be run. It may be
+// called several times.
 func (p *Pager) Close() error {
 	if !p.Paged() {
 		return nil

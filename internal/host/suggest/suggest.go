@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Near returns the candidate at the smallest edit distance from name, the first of several; "" if none is close. An edit
-// adds, drops or changes a letter, or swaps two neighbours. One is allowed in a name of three letters, two in one of eight,
-// three in one of twelve: more would find names that nobody meant. Parts between dots that both have do not count. Upper and
-// lower case are the same.
+// Near returns the candidate at the smallest edit distance from name, the first of several; "" if none is close. An
+// edit adds, drops or changes a letter, or swaps two neighbours. One is allowed in a name of three letters, two in one
+// of eight, three in one of twelve: more would find names that nobody meant. Parts between dots that both have do not
+// count. Upper and lower case are the same.
 func Near(name string, candidates []string) (near string) {
 	fewest := math.MaxInt
 	for _, c := range candidates {

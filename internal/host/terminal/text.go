@@ -19,7 +19,8 @@ const Ellipsis = "…"
 
 // AppendText appends what the inside of a JSON string means, printable.
 func AppendText(dst, inside []byte) []byte {
-	if !slices.ContainsFunc(inside, func(c byte) bool { return c < ' ' || c > '~' || c == '\\' }) { // it is what it means
+	// it is what it means
+	if !slices.ContainsFunc(inside, func(c byte) bool { return c < ' ' || c > '~' || c == '\\' }) {
 		return append(dst, inside...)
 	}
 	for len(inside) > 0 {

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Writer is the way out for text: what a terminal would act on is written as escapes, whoever wrote it, also into a pipe.
-// Tabs and the ends of lines stay as they are; a value with either in it goes through Line or Cells first. JSON and YAML,
-// where an escape of ours would be another value, go to Raw. It is safe for concurrent use.
+// Writer is the way out for text: what a terminal would act on is written as escapes, whoever wrote it, also into a
+// pipe. Tabs and the ends of lines stay as they are; a value with either in it goes through Line or Cells first. JSON
+// and YAML, where an escape of ours would be another value, go to Raw. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
 	w       io.Writer
@@ -87,7 +87,8 @@ func (s *Writer) append(dst, text []byte) (out, rest []byte) {
 				dst, text = append(dst, code...), text[len(code):]
 				continue
 			}
-			if len(text) < maxColour && len(bytes.TrimLeft(bytes.TrimPrefix(text[1:], []byte("[")), "0123456789;")) == 0 {
+			if len(text) < maxColour &&
+				len(bytes.TrimLeft(bytes.TrimPrefix(text[1:], []byte("[")), "0123456789;")) == 0 {
 				return dst, bytes.Clone(text)
 			}
 		}
@@ -137,14 +138,17 @@ func Cells(cells ...string) string {
 // Comment returns text as what stands after # in YAML: one printable line, with blanks in the place of its line ends.
 func Comment(text string) string { return Line(strings.Join(strings.Fields(text), " ")) }
 
-// ShellWord returns text as one word of a command that a person may paste: as it is where every shell takes it for itself,
-// else in single quotes. It is for POSIX shells, fish (which takes \' and \\ in single quotes) and, but for a word that
-// has a single quote, PowerShell. A name that does not print has no word that shows what it is, and is shown with escapes.
+// ShellWord returns text as one word of a command that a person may paste: as it is where every shell takes it for
+// itself, else in single quotes. It is for POSIX shells, fish (which takes \' and \\ in single quotes) and, but for a
+// word that has a single quote, PowerShell. A name that does not print has no word that shows what it is, and is shown
+// with escapes.
 func ShellWord(text string) string {
-	if text = Line(text); text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plainInShell(r) }) && !strings.ContainsRune("-~=%@", rune(text[0])) {
+	if text = Line(text); text != "" && !strings.ContainsRune("-~=%@", rune(text[0])) &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !plainInShell(r) }) {
 		return text
 	}
-	// A backslash or a quote ends the quotes and stands in double ones, as \ in single quotes means another thing in fish.
+	// A backslash or a quote ends the quotes and stands in double ones, as \ in single quotes means another thing in
+	// fish.
 	var b strings.Builder
 	quoted := false
 	enter := func(on bool) {
@@ -172,8 +176,8 @@ func ShellWord(text string) string {
 	return b.String()
 }
 
-// IsShellWord reports whether text is one word in every shell without quotes. bash inserts what several completions begin
-// with as it is, and whoever may create a Role can name one x$(id)1 and another one x$(id)2.
+// IsShellWord reports whether text is one word in every shell without quotes. bash inserts what several completions
+// begin with as it is, and whoever may create a Role can name one x$(id)1 and another one x$(id)2.
 func IsShellWord(text string) bool { return text != "" && ShellWord(text) == text }
 
 // plainInShell reports whether no shell takes a rune for more than itself.

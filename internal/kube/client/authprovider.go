@@ -31,7 +31,8 @@ func CheckAuthProvider(p *clientcmdapi.AuthProviderConfig) error {
 	}
 	for _, key := range []string{"idp-issuer-url", "client-id"} {
 		if p.Config[key] == "" {
-			return fmt.Errorf("auth-provider.config.%s: is missing; log in again with the tool that wrote the kubeconfig", key)
+			return fmt.Errorf("auth-provider.config.%s: is missing; log in again with the tool that wrote the "+
+				"kubeconfig", key)
 		}
 	}
 	return nil

@@ -107,7 +107,8 @@ func (f *buffer) next() (byte, error) {
 	}
 }
 
-// value returns the complete JSON value at the window's start and passes it. The slice holds until the next call that reads.
+// value returns the complete JSON value at the window's start and passes it. The slice holds until the next call that
+// reads.
 func (f *buffer) value() ([]byte, error) {
 	var bal rawjson.Balance
 	for {
@@ -164,8 +165,8 @@ func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: over %d bytes, limit %d", object.ErrTooLarge, size, limit)
 }
 
-// syntax is the error for what is not there. What is there instead is quoted only at the beginning of a response: there it
-// is an error page, later it may be a torn Secret.
+// syntax is the error for what is not there. What is there instead is quoted only at the beginning of a response: there
+// it is an error page, later it may be a torn Secret.
 func (f *buffer) syntax(msg string) error {
 	const shown = 80
 	if f.offset() == 0 {

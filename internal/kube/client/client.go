@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// Requests per second to the server, for lists and for watches each: enough to start hundreds of streams in seconds.
+	// Requests per second to the server, for lists and for watches each: enough to start hundreds of streams in
+	// seconds.
 	requestRate  = 50
 	requestBurst = 100
 
@@ -74,7 +75,8 @@ func New(config *rest.Config) (*Client, error) {
 	config.AcceptContentTypes = runtime.ContentTypeJSON
 	config.ContentType = runtime.ContentTypeJSON
 	config.NegotiatedSerializer = runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{
-		MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", Serializer: statuses,
+		MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json",
+		Serializer:       statuses,
 		StreamSerializer: &runtime.StreamSerializerInfo{Serializer: statuses, Framer: json.Framer},
 	})
 	config.Wrap(func(t http.RoundTripper) http.RoundTripper { return bodyTaker{t} })
@@ -114,11 +116,12 @@ func (c *Client) Host() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// CloseIdleConnections has further requests make new connections: one has turned out to be dead, and idle ones may be too.
+// CloseIdleConnections has further requests make new connections: one has turned out to be dead, and idle ones may be
+// too.
 func (c *Client) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
-// Target is what a stream reads: a resource, in one namespace or all, a pair of selectors, and the share of objects. A server
-// that does not know shards sends all of them.
+// Target is what a stream reads: a resource, in one namespace or all, a pair of selectors, and the share of objects. A
+// server that does not know shards sends all of them.
 type Target struct {
 	Resource                     schema.GroupVersionResource
 	Namespace                    string
@@ -171,8 +174,8 @@ func answered[T any](ctx context.Context, cancel context.CancelFunc, do func(con
 	return v, err
 }
 
-// patientReader cancels a request whose body is silent for answerTimeout, or takes longer than patience in all: one that
-// comes in drops would never end. Time between two reads does not count.
+// patientReader cancels a request whose body is silent for answerTimeout, or takes longer than patience in all: one
+// that comes in drops would never end. Time between two reads does not count.
 type patientReader struct {
 	r        io.Reader
 	cancel   context.CancelFunc

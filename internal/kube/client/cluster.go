@@ -14,10 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// An address can come to lead to another cluster while the daemon runs: a VIP, a DNS name, a proxy. So once an answer has
-// begun, and before any of it is used, the cluster's uid is read over a new connection: an old one may still lead to the
-// previous cluster. This notices an address that has changed once, and may not notice one that leads to two clusters by
-// turns.
+// An address can come to lead to another cluster while the daemon runs: a VIP, a DNS name, a proxy. So once an answer
+// has begun, and before any of it is used, the cluster's uid is read over a new connection: an old one may still lead
+// to the previous cluster. This notices an address that has changed once, and may not notice one that leads to two
+// clusters by turns.
 //
 //	a watch, streamed lists included    by Watch, before it returns
 //	a page of a list                    by the caller, before its first object
@@ -48,11 +48,12 @@ type Cluster struct {
 type ClusterError struct{ Want, Got string }
 
 func (e *ClusterError) Error() string {
-	return fmt.Sprintf("another cluster answers (the uid of its namespace kube-system is %s; that of the journalled one, %s)", e.Got, e.Want)
+	return fmt.Sprintf("another cluster answers (the uid of its namespace kube-system is %s; that of the journalled "+
+		"one, %s)", e.Got, e.Want)
 }
 
-// UnconfirmedError is why the cluster cannot be confirmed. It hides the server's error: a 403 or 410 to this request says
-// nothing of the resource or position.
+// UnconfirmedError is why the cluster cannot be confirmed. It hides the server's error: a 403 or 410 to this request
+// says nothing of the resource or position.
 type UnconfirmedError struct{ Reason error }
 
 func (e *UnconfirmedError) Error() string { return fmt.Sprintf("confirm cluster: %v", e.Reason) }
@@ -150,7 +151,8 @@ func (v *verifier) ConfirmNow(ctx context.Context) error {
 	return nil
 }
 
-// ClusterID returns the uid of the namespace kube-system, by which a cluster is known. It asks over a connection of its own.
+// ClusterID returns the uid of the namespace kube-system, by which a cluster is known. It asks over a connection of its
+// own.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, apart{}, true), answerTimeout)
 	defer cancel()

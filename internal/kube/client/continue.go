@@ -15,10 +15,10 @@ const (
 	LastKey  = "~"
 )
 
-// ContinueAt returns a token that continues a list of the version with the first object whose key is not before start. A
-// key is the object's namespace, a slash and its name, or its name alone in a list of one namespace or of what has none.
-// The form of the token is that of kube-apiserver (k8s.io/apiserver/pkg/storage, continue.go): any other server may refuse
-// it, with 400. It is "" for a version that is no number.
+// ContinueAt returns a token that continues a list of the version with the first object whose key is not before start.
+// A key is the object's namespace, a slash and its name, or its name alone in a list of one namespace or of what has
+// none. The form of the token is that of kube-apiserver (k8s.io/apiserver/pkg/storage, continue.go): any other server
+// may refuse it, with 400. It is "" for a version that is no number.
 func ContinueAt(version, start string) string {
 	if version == "" || strings.Trim(version, "-0123456789") != "" {
 		return ""

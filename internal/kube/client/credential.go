@@ -49,7 +49,8 @@ type Access struct {
 	warned string                       // the last fault that was logged; guarded by mu
 }
 
-// Accept decides on a way to the server that c goes. moved reports whether its address or proxy differs from that in use.
+// Accept decides on a way to the server that c goes. moved reports whether its address or proxy differs from that in
+// use.
 type Accept func(ctx context.Context, c *Client, moved bool) error
 
 // way is one way to the server. It never changes.
@@ -150,7 +151,8 @@ func (w *way) through(base *url.URL, t http.RoundTripper) *rest.Config {
 // Each such request leaves a goroutine in the plugin; once there are mostAbandoned, the next ones wait outside of it.
 func (a *Access) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := a.abandoned.Acquire(r.Context(), 1); err != nil {
-		return nil, fmt.Errorf("the credential plugin holds %d earlier requests and does not answer: %w", mostAbandoned, err)
+		return nil, fmt.Errorf("the credential plugin holds %d earlier requests and does not answer: %w",
+			mostAbandoned, err)
 	}
 	a.abandoned.Release(1)
 
@@ -213,7 +215,8 @@ func (w *way) redirect(r *http.Request, asked *url.URL) *http.Request {
 	}
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host, r.Host = w.base.Scheme, w.base.Host, w.base.Host
-	r.URL.Path = strings.TrimSuffix(w.base.Path, "/") + strings.TrimPrefix(r.URL.Path, strings.TrimSuffix(asked.Path, "/"))
+	r.URL.Path = strings.TrimSuffix(w.base.Path, "/") +
+		strings.TrimPrefix(r.URL.Path, strings.TrimSuffix(asked.Path, "/"))
 	return r
 }
 

@@ -20,7 +20,8 @@ var (
 	// ErrBadFrame says that the server sent what is not a watch event, or an object that cannot be named.
 	ErrBadFrame = errors.New("malformed watch event")
 	// ErrNoVersion says that a list or an object has no resourceVersion.
-	ErrNoVersion = errors.New("no resourceVersion to go on from; the server of this resource does not support watching it")
+	ErrNoVersion = errors.New("no resourceVersion to go on from; the server of this resource does not support " +
+		"watching it")
 )
 
 // IsPosition reports whether a watch can begin at a resourceVersion: "0" and

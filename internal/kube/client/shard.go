@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Shard is a share of objects: those whose uids have hashes in the range Index of Count equal ones, which begin with 0. Hash and
-// selector are those of KEP-5866 (k8s.io/apimachinery/pkg/sharding). The zero Shard is all objects.
+// Shard is a share of objects: those whose uids have hashes in the range Index of Count equal ones, which begin with 0.
+// Hash and selector are those of KEP-5866 (k8s.io/apimachinery/pkg/sharding). The zero Shard is all objects.
 type Shard struct{ Index, Count int }
 
 // bounds returns the first hash of the range, and the first one after it; 0 is 2^64.

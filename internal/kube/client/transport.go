@@ -13,17 +13,19 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// answerBuffer is what may come in of one answer over HTTP/2 before it is read: client-go's 4 MiB are memory, as soon as
-// the output blocks and nobody reads. A server takes some 100 answers per connection, so that this bounds those as well.
-// The connection's own window stays as large as it is: were it used up by some streams, the others would take their own
-// wait for the server's silence. At 5 ms to the server one answer still brings 50 MB/s.
+// answerBuffer is what may come in of one answer over HTTP/2 before it is read: client-go's 4 MiB are memory, as soon
+// as the output blocks and nobody reads. A server takes some 100 answers per connection, so that this bounds those as
+// well. The connection's own window stays as large as it is: were it used up by some streams, the others would take
+// their own wait for the server's silence. At 5 ms to the server one answer still brings 50 MB/s.
 const answerBuffer = 256 << 10
 
-// Guard has config's clients refuse answers that cannot be read, bound what they keep of others, and make a connection of
-// its own for a request that asks for one. It is called once for each transport.
+// Guard has config's clients refuse answers that cannot be read, bound what they keep of others, and make a connection
+// of its own for a request that asks for one. It is called once for each transport.
 func Guard(config *rest.Config) {
 	made := config.Transport == nil // client-go will make one
-	config.WrapTransport = transport.Wrappers(func(t http.RoundTripper) http.RoundTripper { return newGuard(t, made) }, config.WrapTransport)
+	config.WrapTransport = transport.Wrappers(func(t http.RoundTripper) http.RoundTripper {
+		return newGuard(t, made)
+	}, config.WrapTransport)
 }
 
 // apart is the key by which a request's context asks for a connection of its own.
@@ -73,8 +75,8 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// refusal returns why an answer is not read. A body after 101 ends with the connection only; a watch that is not one, such
-// as a proxy's login page, says nothing about the position that was asked for.
+// refusal returns why an answer is not read. A body after 101 ends with the connection only; a watch that is not one,
+// such as a proxy's login page, says nothing about the position that was asked for.
 func refusal(r *http.Request, response *http.Response) error {
 	code := response.StatusCode
 	watch := r.URL.Query().Has("watch")

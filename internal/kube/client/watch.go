@@ -42,7 +42,9 @@ func (c *Client) Watch(ctx context.Context, t Target, o v1.ListOptions, timeout 
 	o.TimeoutSeconds = new(int64(timeout / time.Second))
 	t.selectIn(&o)
 	ctx, cancel := context.WithTimeout(ctx, timeout+watchGrace)
-	body, err := send(ctx, cancel, c.watches, func(ctx context.Context) (io.ReadCloser, error) { return c.watch(ctx, t, o) })
+	body, err := send(ctx, cancel, c.watches, func(ctx context.Context) (io.ReadCloser, error) {
+		return c.watch(ctx, t, o)
+	})
 	if err != nil {
 		cancel()
 		return nil, err
@@ -55,8 +57,8 @@ func (c *Client) Watch(ctx context.Context, t Target, o v1.ListOptions, timeout 
 	return w, nil
 }
 
-// watch returns the body of the answer. The dynamic client reads a watch on a goroutine of its own and hands decoded events
-// through a channel. Here bodyTaker keeps the body from it, so that it ends at once and the caller reads.
+// watch returns the body of the answer. The dynamic client reads a watch on a goroutine of its own and hands decoded
+// events through a channel. Here bodyTaker keeps the body from it, so that it ends at once and the caller reads.
 func (c *Client) watch(ctx context.Context, t Target, o v1.ListOptions) (io.ReadCloser, error) {
 	var body io.ReadCloser
 	ctx = context.WithValue(ctx, taken{}, &body)
@@ -85,7 +87,8 @@ type bodyTaker struct{ http.RoundTripper }
 // RoundTrip implements http.RoundTripper.
 func (b bodyTaker) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(r)
-	if body, ok := r.Context().Value(taken{}).(*io.ReadCloser); ok && err == nil && response.StatusCode == http.StatusOK {
+	if body, ok := r.Context().Value(taken{}).(*io.ReadCloser); ok && err == nil &&
+		response.StatusCode == http.StatusOK {
 		*body, response.Body = response.Body, http.NoBody
 	}
 	return response, err

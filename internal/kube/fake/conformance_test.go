@@ -18,6 +18,9 @@ func TestConformance(t *testing.T) {
 		"habits that break nothing": {InMemory: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "memory" {
+				t.Skip("not in make quick")
+			}
 			t.Parallel()
 			srv := start(t, o)
 			if name == "habits that break nothing" {

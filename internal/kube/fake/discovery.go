@@ -124,7 +124,8 @@ func (s *Server) groupList(core bool) any {
 			},
 		}
 	}
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups: []metav1.APIGroup{}}
 	names, _ := s.groups()
 	for _, name := range names {
 		if g, ok := s.group(name); ok {
@@ -154,7 +155,8 @@ func (s *Server) resourceList(gv schema.GroupVersion) (any, error) {
 		})
 		for _, sub := range r.Subresources {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: r.Resource.Resource + "/" + sub, Namespaced: r.Namespaced, Kind: r.Kind, Verbs: []string{"get", "patch", "update"},
+				Name: r.Resource.Resource + "/" + sub, Namespaced: r.Namespaced, Kind: r.Kind,
+				Verbs: []string{"get", "patch", "update"},
 			})
 		}
 	}

@@ -124,9 +124,11 @@ func (r *resource) listOf(apiVersion string, items [][]byte, meta listMeta, f fo
 	}
 	joined := bytes.Join(items, []byte{','})
 	if r.Compiled || f == metaOnly {
-		return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[%s]}`, kind, apiVersion, marshal(meta), joined)
+		return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[%s]}`, kind, apiVersion,
+			marshal(meta), joined)
 	}
-	return fmt.Appendf(nil, `{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":%s}`, apiVersion, joined, kind, marshal(customListMeta{meta.Continue, meta.RemainingItemCount, meta.ResourceVersion, meta.ShardInfo}))
+	return fmt.Appendf(nil, `{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":%s}`, apiVersion, joined, kind,
+		marshal(customListMeta{meta.Continue, meta.RemainingItemCount, meta.ResourceVersion, meta.ShardInfo}))
 }
 
 // listMeta is the metadata of a list of a compiled kind.

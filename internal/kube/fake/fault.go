@@ -143,7 +143,8 @@ func (f *Fault) status() metav1.Status {
 		st.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter)}
 	}
 	if f.Cause != "" {
-		st.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter), Causes: []metav1.StatusCause{{Type: f.Cause}}}
+		st.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter),
+			Causes: []metav1.StatusCause{{Type: f.Cause}}}
 	}
 	return st
 }

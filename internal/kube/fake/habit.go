@@ -9,8 +9,8 @@ import (
 )
 
 // Habit is how a server that is almost Kubernetes answers for one resource: each switch breaks one statement of the API
-// about lists, pages, streamed lists, watches, bookmarks, versions, uids, names or scopes. The zero Habit breaks none. What
-// is stored stays true, see History. A Habit must not be shared between servers, nor changed after SetHabit.
+// about lists, pages, streamed lists, watches, bookmarks, versions, uids, names or scopes. The zero Habit breaks none.
+// What is stored stays true, see History. A Habit must not be shared between servers, nor changed after SetHabit.
 type Habit struct {
 	// What a request selects.
 	IgnoreNamespace, IgnoreLabels, IgnoreFields bool
@@ -18,10 +18,10 @@ type Habit struct {
 	// OtherKind adds an object of another kind to each list, and an event of it before each event.
 	OtherKind bool
 
-	// Unreadable is the name of objects that are stored and cannot be read. As kube-apiserver, which cannot decode what is
-	// nested too deep, or what a conversion webhook fails for, it answers 500 to each page with one, and to what names one.
-	// While there is one, 429 is the answer to all that its watch cache is for: watches, streamed lists, and selections but
-	// those at an exact version.
+	// Unreadable is the name of objects that are stored and cannot be read. As kube-apiserver, which cannot decode what
+	// is nested too deep, or what a conversion webhook fails for, it answers 500 to each page with one, and to what
+	// names one. While there is one, 429 is the answer to all that its watch cache is for: watches, streamed lists, and
+	// selections but those at an exact version.
 	Unreadable string
 	// StillWatches leaves watches out of that, as a server without a watch cache does.
 	StillWatches bool

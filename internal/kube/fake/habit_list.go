@@ -190,7 +190,8 @@ func (h *Habit) list(
 
 // unreadable is the answer where an object cannot be read.
 func unreadable() error {
-	return &apierrors.StatusError{ErrStatus: statusFor(http.StatusInternalServerError, "", "invalid character '{' exceeded max depth")}
+	return &apierrors.StatusError{ErrStatus: statusFor(http.StatusInternalServerError, "",
+		"invalid character '{' exceeded max depth")}
 }
 
 // reinitializing is the answer of a watch cache that cannot begin.

@@ -107,7 +107,8 @@ func (s *Server) serve(w *recorder, r *http.Request, req Request, f *Fault) erro
 	s.mu.Lock()
 	res := s.lookup(schema.GroupVersionResource{Group: req.Group, Version: req.Version, Resource: req.Resource})
 	s.mu.Unlock()
-	if res == nil || strings.Contains(req.Name, "/") || res.Namespaced && req.Namespace == "" && req.Name != "" || !res.Namespaced && req.Namespace != "" {
+	if res == nil || strings.Contains(req.Name, "/") || res.Namespaced && req.Namespace == "" && req.Name != "" ||
+		!res.Namespaced && req.Namespace != "" {
 		return s.notServed(w, r, req)
 	}
 	everywhere := res.Namespaced && req.Namespace == ""
@@ -139,7 +140,8 @@ func (s *Server) notServed(w *recorder, r *http.Request, req Request) error {
 		http.NotFound(w, r)
 		return nil
 	}
-	st := statusFor(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	st := statusFor(http.StatusNotFound, metav1.StatusReasonNotFound,
+		"the server could not find the requested resource")
 	st.Details = &metav1.StatusDetails{}
 	return &apierrors.StatusError{ErrStatus: st}
 }
@@ -183,7 +185,8 @@ func (s *Server) authorize(r *http.Request, req Request) error {
 	}
 	gr := schema.GroupResource{Group: req.Group, Resource: req.Resource}
 	asked := Attributes{req.Verb, req.Group, req.Resource, req.Namespace, req.Name}
-	if sel, err := fields.ParseSelector(req.Query.Get("fieldSelector")); err == nil && (req.Verb == "list" || req.Verb == "watch") {
+	if sel, err := fields.ParseSelector(req.Query.Get("fieldSelector")); err == nil &&
+		(req.Verb == "list" || req.Verb == "watch") {
 		asked.Name, _ = sel.RequiresExactMatch("metadata.name")
 	}
 	if allowed, _ := s.allows(asked); allowed && given != "" {
@@ -218,7 +221,8 @@ func negotiate(r *http.Request, verb string) (form, error) {
 		switch as := params["as"]; {
 		case as == "":
 			return whole, nil
-		case params["g"] == "meta.k8s.io" && params["v"] == "v1" && (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList" && verb == "list"):
+		case params["g"] == "meta.k8s.io" && params["v"] == "v1" &&
+			(as == "PartialObjectMetadata" || as == "PartialObjectMetadataList" && verb == "list"):
 			return metaOnly, nil
 		}
 	}

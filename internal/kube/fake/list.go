@@ -168,7 +168,8 @@ func (s *Server) list(res *resource, o listOptions, version string, as form) ([]
 		limit = int64(s.opts.MaxPage)
 	}
 	if h := s.habits[res.groupResource()]; h != nil {
-		if h.blind(res) && o.token == "" && o.match != metav1.ResourceVersionMatchExact && !(o.labels.Empty() && o.fields.Empty()) {
+		if h.blind(res) && o.token == "" && o.match != metav1.ResourceVersionMatchExact &&
+			!(o.labels.Empty() && o.fields.Empty()) {
 			return nil, reinitializing()
 		}
 		return h.list(res, o, version, as, at, after, limit)
@@ -221,7 +222,8 @@ func decodeToken(token string) (start string, version int64, err error) {
 	if err := json.Unmarshal(data, &t); err != nil {
 		return "", 0, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	if t.APIVersion != "meta.k8s.io/v1" || t.ResourceVersion == 0 || t.Start == "" || path.Clean("/"+t.Start) != "/"+t.Start {
+	if t.APIVersion != "meta.k8s.io/v1" || t.ResourceVersion == 0 || t.Start == "" ||
+		path.Clean("/"+t.Start) != "/"+t.Start {
 		return "", 0, errInvalid
 	}
 	return t.Start, t.ResourceVersion, nil

@@ -36,7 +36,8 @@ func (s *Server) Update(gvr schema.GroupVersionResource, object map[string]any) 
 }
 
 // Patch applies a JSON merge patch.
-func (s *Server) Patch(gvr schema.GroupVersionResource, namespace, name string, patch map[string]any) (map[string]any, error) {
+func (s *Server) Patch(gvr schema.GroupVersionResource, namespace, name string,
+	patch map[string]any) (map[string]any, error) {
 	return s.direct(gvr, func(r *resource) (*record, error) {
 		return s.patch(r, namespace, name, deepCopy(patch), directManager)
 	})
@@ -113,7 +114,8 @@ func (s *Server) create(r *resource, namespace string, object map[string]any, ma
 	m := metadata(object)
 	if r.Namespaced {
 		if ns := text(m, "namespace"); ns != "" && ns != namespace {
-			return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+			return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace " +
+				"sent on the request")
 		}
 		if namespace == "" {
 			return nil, apierrors.NewBadRequest("an empty namespace may not be set during creation")
@@ -173,7 +175,8 @@ func (s *Server) update(r *resource, namespace, name string, object map[string]a
 	if contradicts(m, was) {
 		return nil, conflict(r, name)
 	}
-	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
+	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "managedFields"} {
 		if v, ok := was[key]; ok {
 			m[key] = v
 		} else {
@@ -269,7 +272,9 @@ func managedEntry(r *resource, object map[string]any, manager string) map[string
 // replaceEntry puts entry in the place of the one of the same manager.
 func replaceEntry(entries any, entry map[string]any) []any {
 	list, _ := entries.([]any)
-	return append(slices.DeleteFunc(slices.Clone(list), func(e any) bool { return e.(map[string]any)["manager"] == entry["manager"] }), entry)
+	return append(slices.DeleteFunc(slices.Clone(list), func(e any) bool {
+		return e.(map[string]any)["manager"] == entry["manager"]
+	}), entry)
 }
 
 // fieldSet names the fields of an object in the way of managedFields.

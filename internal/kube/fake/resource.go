@@ -145,13 +145,19 @@ func (s *Server) addBuiltins() {
 		"reason", "type",
 	}
 	for _, r := range []Resource{
-		{Version: "v1", Resource: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"}, Subresources: []string{"finalize", "status"}, Fields: []string{"status.phase"}},
-		{Version: "v1", Resource: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Subresources: []string{"log", "status"}, Namespaced: true, Fields: []string{"spec.nodeName", "status.phase"}},
+		{Version: "v1", Resource: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"},
+			Subresources: []string{"finalize", "status"}, Fields: []string{"status.phase"}},
+		{Version: "v1", Resource: "pods", Kind: "Pod", ShortNames: []string{"po"}, Categories: []string{"all"},
+			Subresources: []string{"log", "status"}, Namespaced: true,
+			Fields: []string{"spec.nodeName", "status.phase"}},
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true},
 		{Version: "v1", Resource: "secrets", Kind: "Secret", Namespaced: true, Fields: []string{"type"}},
-		{Version: "v1", Resource: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, Fields: eventFields, Uncached: true},
-		{Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, Uncached: true},
-		{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", ShortNames: []string{"deploy"}, Categories: []string{"all"}, Subresources: []string{"scale", "status"}, Namespaced: true},
+		{Version: "v1", Resource: "events", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true,
+			Fields: eventFields, Uncached: true},
+		{Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event", ShortNames: []string{"ev"},
+			Namespaced: true, Uncached: true},
+		{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", ShortNames: []string{"deploy"},
+			Categories: []string{"all"}, Subresources: []string{"scale", "status"}, Namespaced: true},
 		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Kind: "Lease", Namespaced: true},
 	} {
 		r.Compiled = true

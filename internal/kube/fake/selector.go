@@ -53,11 +53,13 @@ func (r *resource) parseSelection(namespace, name string, q url.Values) (selecti
 		return sel, apierrors.NewBadRequest(err.Error())
 	}
 	for _, req := range sel.fields.Requirements() {
-		if !slices.Contains([]string{"metadata.name", "metadata.namespace"}, req.Field) && !slices.Contains(r.Fields, req.Field) {
+		if !slices.Contains([]string{"metadata.name", "metadata.namespace"}, req.Field) &&
+			!slices.Contains(r.Fields, req.Field) {
 			if !r.Compiled || r.Fields != nil {
 				return sel, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", req.Field))
 			}
-			return sel, apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only %q, %q", req.Field, "metadata.name", "metadata.namespace"))
+			return sel, apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only %q, %q", req.Field,
+				"metadata.name", "metadata.namespace"))
 		}
 	}
 	if name != "" {
@@ -66,9 +68,11 @@ func (r *resource) parseSelection(namespace, name string, q url.Values) (selecti
 	return sel, nil
 }
 
-var shardRange = regexp.MustCompile(`^shardRange\(object\.metadata\.uid, *'(0x[0-9a-f]{16})', *'(0x[0-9a-f]{16}|0x10000000000000000)'\)$`)
+var shardRange = regexp.MustCompile(`^shardRange\(object\.metadata\.uid, *'(0x[0-9a-f]{16})', *'(0x[0-9a-f]{` +
+	`16}|0x10000000000000000)'\)$`)
 
-// parseShard reads the parameter shardSelector (KEP-5866), in the one form that streams use. What is refused is no API error.
+// parseShard reads the parameter shardSelector (KEP-5866), in the one form that streams use. What is refused is no API
+// error.
 func parseShard(text string) (sharding.Selector, error) {
 	if text == "" {
 		return sharding.Everything(), nil

@@ -313,8 +313,8 @@ func (s *Server) setForbidden(gvr schema.GroupVersionResource, verbs []string, f
 // Attributes is what a request asks to do, as an authorizer sees it.
 type Attributes struct{ Verb, Group, Resource, Namespace, Name string }
 
-// SetPolicy lets policy decide what Forbid leaves; nil allows it all. The reason is returned in access reviews. policy must
-// not call the server.
+// SetPolicy lets policy decide what Forbid leaves; nil allows it all. The reason is returned in access reviews. policy
+// must not call the server.
 func (s *Server) SetPolicy(policy func(Attributes) (allowed bool, reason string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

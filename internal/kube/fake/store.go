@@ -110,7 +110,8 @@ func (s *Server) put(st *store, object map[string]any, deleted bool) *record {
 	s.version++
 	meta := metadata(object)
 	meta["resourceVersion"] = formatVersion(s.version)
-	r := &record{version: s.version, time: time.Now(), key: keyOf(text(meta, "namespace"), text(meta, "name")), deleted: deleted, object: object}
+	r := &record{version: s.version, time: time.Now(), key: keyOf(text(meta, "namespace"), text(meta, "name")),
+		deleted: deleted, object: object}
 	st.append(r)
 	s.notify()
 	return r

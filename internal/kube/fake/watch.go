@@ -218,7 +218,8 @@ func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 			st.held = nil
 			s.mu.Unlock()
 		} else if due && h == nil && pos > begin && !st.fault.DropBookmarks {
-			events = append(events, event{"BOOKMARK", st.resource.bookmark(st.resource.apiVersion(st.version), pos, false, st.form)})
+			events = append(events,
+				event{"BOOKMARK", st.resource.bookmark(st.resource.apiVersion(st.version), pos, false, st.form)})
 		}
 		due = false
 		if !st.send(ctx, events) || last {

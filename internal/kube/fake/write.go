@@ -17,7 +17,8 @@ func body(r *http.Request, types ...string) (map[string]any, error) {
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if media != "" && !slices.Contains(types, media) {
 		return nil, failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-			fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(types, ", ")))
+			fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s",
+				strings.Join(types, ", ")))
 	}
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -129,7 +130,8 @@ func (s *Server) removeAll(req Request, res *resource, as form) (int, []byte, er
 		}
 		items = append(items, res.encode(rec, req.Version, as.ofItem()))
 	}
-	return http.StatusOK, res.listOf(res.apiVersion(req.Version), items, listMeta{ResourceVersion: formatVersion(s.version)}, as), nil
+	return http.StatusOK, res.listOf(res.apiVersion(req.Version), items,
+		listMeta{ResourceVersion: formatVersion(s.version)}, as), nil
 }
 
 // reviewAccess answers a SelfSubjectAccessReview by what Forbid has taken and SetPolicy decides.

@@ -181,6 +181,9 @@ func uidOf(t *testing.T, srv *fake.Server) string {
 // New credentials that lead to a server whose cluster is unknown: they are refused where the cluster is known, and
 // where the address is another.
 func TestCredentialsOfAnUnknownCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	for name, known := range map[string]bool{"known": true, "never known": false} {
 		t.Run(name, func(t *testing.T) {
 			l := newLive(t)

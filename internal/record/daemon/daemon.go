@@ -142,7 +142,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		}
 	}
 	d.Log.Info("running", zap.String("version", d.Version), zap.String("server", d.host()),
-		zap.String("output", d.about.Output), zap.String("checkpoint", d.about.Checkpoint), zap.Uint64("seq", d.recording.Seq))
+		zap.String("output", d.about.Output), zap.String("checkpoint", d.about.Checkpoint),
+		zap.Uint64("seq", d.recording.Seq))
 
 	// Reload, until everything else has ended.
 	reloads, stopReloads := context.WithCancel(ctx)
@@ -196,8 +197,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.Log.Info("stopped, everything is written and committed")
 	}
 	if errors.As(err, new(*client.ClusterError)) {
-		return fmt.Errorf("%s: %w, and nothing of it was written; have the address lead to the journalled cluster again, "+
-			"or name another checkpoint and output for this one", d.host(), err)
+		return fmt.Errorf("%s: %w, and nothing of it was written; have the address lead to the journalled "+
+			"cluster again, or name another checkpoint and output for this one", d.host(), err)
 	}
 	return err
 }
@@ -243,7 +244,8 @@ func (d *Daemon) assemble(context.Context) error {
 	d.reload.inEffect.Store(d.cfg)
 	d.reload.last.Store(new(status.Reload))
 	checks := []status.Check{
-		{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
+		// it was loaded, or we would not be here
+		{Name: "config", Err: func() error { return nil }, Note: d.reload.note},
 		{Name: "output", Err: d.outputError},
 		{Name: "checkpoint", Err: d.rec.CheckpointError},
 		{Name: status.ServerCheck, Err: d.manager.Reachable, Note: func() string {
@@ -315,8 +317,8 @@ func (d *Daemon) streamOptions(cfg *config.Config) streams.Options {
 	}
 }
 
-// unknownArguments returns a fault for each argument that names nothing the server has or may get. An entry of a file waits
-// instead: a daemon is not to stay down for one of them.
+// unknownArguments returns a fault for each argument that names nothing the server has or may get. An entry of a file
+// waits instead: a daemon is not to stay down for one of them.
 func unknownArguments(cfg *config.Config, resolver *discovery.Resolver) (faults config.Faults) {
 	for i, resolved := range resolver.ResolveAll(cfg.Resources) {
 		entry := cfg.Resources[i]
@@ -327,7 +329,8 @@ func unknownArguments(cfg *config.Config, resolver *discovery.Resolver) (faults 
 		msg := missing.Error()
 		name, _, _ := strings.Cut(entry.Name, ".")
 		if missing.Near == "" {
-			msg += "; see 'kubejournal resources' for what it has. A custom resource that is still to come needs its group, e.g. " +
+			msg += "; see 'kubejournal resources' for what it has. A custom resource that is still to come needs its " +
+				"group, e.g. " +
 				strings.ToLower(name) + ".example.com"
 		}
 		faults = append(faults, cfg.Fault(entry.Entry, "resource", msg))

@@ -33,7 +33,8 @@ type reloader struct {
 	files    *filewatch.Watcher            // nil where a test signals changes
 	inEffect atomic.Pointer[config.Config] // set by run alone
 	last     atomic.Pointer[status.Reload] // what came of the last reload; set by run alone
-	seen     *string                       // what the file held at the last attempt, or why it could not be read; owned by run
+	// what the file held at the last attempt, or why it could not be read; owned by run
+	seen *string
 }
 
 // paths are the files that are read again when they change.
@@ -72,8 +73,8 @@ func (r *reloader) run(ctx context.Context) {
 }
 
 // reload reads the file and applies it. Unless it was asked for, a file that holds the same as at the last attempt is
-// left alone, if that one succeeded. What fails is retried: a port that was taken or a server that did not answer may be
-// there now.
+// left alone, if that one succeeded. What fails is retried: a port that was taken or a server that did not answer may
+// be there now.
 func (r *reloader) reload(ctx context.Context, asked bool) {
 	if r.d.ConfigPath == "" {
 		return
@@ -131,7 +132,9 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff streams
 		if now.Kubernetes.Kubeconfig != next.Kubernetes.Kubeconfig {
 			key = "kubernetes.kubeconfig"
 		}
-		if use, err := d.access.Prepare(ctx, func() (*rest.Config, error) { return d.Server(next.Kubernetes) }); err == nil {
+		if use, err := d.access.Prepare(ctx, func() (*rest.Config, error) {
+			return d.Server(next.Kubernetes)
+		}); err == nil {
 			useAccess = use
 		} else {
 			faults = append(faults, next.At(key,
@@ -191,20 +194,27 @@ func FixedKeys(now, next *config.Config) (faults config.Faults) {
 		{"output.path", now.Output.Path, next.Output.Path},
 		{"leaderElection.leaseName", now.LeaderElection.LeaseName, next.LeaderElection.LeaseName},
 		{"leaderElection.leaseNamespace", now.LeaderElection.LeaseNamespace, next.LeaderElection.LeaseNamespace},
-		{"leaderElection.leaseDuration", now.LeaderElection.LeaseDuration.String(), next.LeaderElection.LeaseDuration.String()},
-		{"leaderElection.renewDeadline", now.LeaderElection.RenewDeadline.String(), next.LeaderElection.RenewDeadline.String()},
-		{"leaderElection.retryPeriod", now.LeaderElection.RetryPeriod.String(), next.LeaderElection.RetryPeriod.String()},
+		{"leaderElection.leaseDuration", now.LeaderElection.LeaseDuration.String(),
+			next.LeaderElection.LeaseDuration.String()},
+		{"leaderElection.renewDeadline", now.LeaderElection.RenewDeadline.String(),
+			next.LeaderElection.RenewDeadline.String()},
+		{"leaderElection.retryPeriod", now.LeaderElection.RetryPeriod.String(),
+			next.LeaderElection.RetryPeriod.String()},
 		{"checkpoint.path", now.Checkpoint.Path, next.Checkpoint.Path},
 		{"log.format", now.Log.Format, next.Log.Format},
 	} {
 		if k.now != k.next {
 			faults = append(faults, next.At(k.key,
-				fmt.Sprintf("cannot change from %q to %q while kubejournal runs; restart it, or put the old value back", k.now, k.next)))
+				fmt.Sprintf("cannot change from %q to %q while kubejournal runs; restart it, or put the old value back",
+					k.now, k.next)))
 		}
 	}
 	if was, is := now.Shard.String(), next.Shard.String(); was != is {
-		faults = append(faults, next.At("shard", fmt.Sprintf("cannot change from %s to %s: these are other streams, and what happens before they begin would be missing; "+
-			"start new daemons with files of their own beside the old ones", shardText(was), shardText(is))))
+		faults = append(faults,
+			next.At("shard",
+				fmt.Sprintf("cannot change from %s to %s: these are other streams, and what happens before they "+
+					"begin would be missing; start new daemons with files of their own beside the old ones",
+					shardText(was), shardText(is))))
 	}
 	return faults
 }

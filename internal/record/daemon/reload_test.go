@@ -196,6 +196,9 @@ func TestReloadOfFixedKeys(t *testing.T) {
 
 // What is not about streams takes effect as well.
 func TestReloadOfTheRest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	l := newLive(t)
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	out := func(more string) string { return fmt.Sprintf("output: {path: %q%s}", l.journal(), more) }
@@ -330,6 +333,9 @@ func TestTheLastFileWins(t *testing.T) {
 // A file that is written in place while it is read, again and again, is never taken for a config with faults: what is
 // looked at and what is loaded are the same bytes.
 func TestReloadBesideWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps"))
 	l.start()
@@ -362,6 +368,9 @@ func TestEmptiedDuringStart(t *testing.T) {
 
 // An edit of the defaults changes the streams that take them, and no others; an edit that means the same changes none.
 func TestReloadOfDefaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	l := newLive(t)
 	const entries = "configmaps, {resource: secrets, changes: false}, {resource: pods, changes: true, payload: object}"
 	writeFile(t, l.config(), l.text(entries))

@@ -41,6 +41,9 @@ func (l *live) everything() []byte { return bytes.Join(l.files(), nil) }
 // Each rotated file gets one SEALED line, whose checksums and chain are those that the documentation says, across restarts, and
 // those that were rotated before it was asked for too.
 func TestSeal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	l := newLive(t)
 	config := func(seal bool) {
 		writeFile(t, l.config(), l.text("configmaps", fmt.Sprintf("output: {path: %q, maxSize: 4KiB, maxFiles: 0, seal: %t}", l.journal(), seal)))

@@ -8,6 +8,9 @@ import (
 // The files of one shard are not for another one, whose streams would start over without a GAP: an edit is refused, and so is a
 // start. One of one is the whole.
 func TestShardOfFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	l := newLive(t)
 	config := func(shard string) { writeFile(t, l.config(), l.text("configmaps", "shard: "+shard)) }
 	config("{index: 0, count: 2}")

@@ -41,7 +41,8 @@ const (
 	// reachTimeout is how long a start waits for an API server that does not answer: a node's boot, a server's restart.
 	reachTimeout = 15 * time.Second
 	reachPause   = 500 * time.Millisecond
-	// discoveryRate is in requests per second: servers without aggregated discovery are asked once per group and version.
+	// discoveryRate is in requests per second: servers without aggregated discovery are asked once per group and
+	// version.
 	discoveryRate = 50
 )
 
@@ -78,7 +79,8 @@ func (d *Daemon) withRoom(step func(context.Context) error) func(context.Context
 
 // isDiskFull looks at the words too: bbolt does not wrap what it could not do.
 func isDiskFull(err error) bool {
-	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), syscall.ENOSPC.Error()))
+	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		strings.Contains(err.Error(), syscall.ENOSPC.Error()))
 }
 
 // openOutput opens the journal file, or takes stdout.
@@ -95,7 +97,9 @@ func (d *Daemon) openOutput(context.Context) error {
 		return nil
 	}
 	o := journalOptions(d.cfg.Output)
-	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) { d.metrics.OutputErrors.WithLabelValues(metrics.Rotate).Inc() }
+	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) {
+		d.metrics.OutputErrors.WithLabelValues(metrics.Rotate).Inc()
+	}
 	o.Removed = func(limit string, lines int) {
 		if lines == 0 {
 			d.metrics.RemovedFiles.WithLabelValues(limit).Inc()
@@ -184,7 +188,8 @@ func (d *Daemon) listenOn(address, held string) (*status.Server, error) {
 	port := address[strings.LastIndexByte(address, ':')+1:]
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && strings.HasSuffix(held, ":"+port):
-		return nil, fmt.Errorf("%w: kubejournal itself holds this port on %s; name another port, or restart it", err, held)
+		return nil, fmt.Errorf("%w: kubejournal itself holds this port on %s; name another port, or restart it", err,
+			held)
 	case err != nil:
 		return nil, fmt.Errorf("%w; name another address, or \"\" for none", err)
 	}
@@ -207,7 +212,8 @@ func (d *Daemon) openCheckpoint(context.Context) (err error) {
 	path := d.cfg.Checkpoint.Path
 	if path == "" {
 		if d.store, err = checkpoint.OpenTemp(); err != nil {
-			return fmt.Errorf("checkpoint.path is empty, and none can be kept while it runs: %w; set TMPDIR to a folder that can be written, or name a file", err)
+			return fmt.Errorf("checkpoint.path is empty, and none can be kept while it runs: %w; set TMPDIR to a "+
+				"folder that can be written, or name a file", err)
 		}
 		d.closers = append(d.closers, d.store.Close)
 		return nil
@@ -236,7 +242,8 @@ func (d *Daemon) openCheckpoint(context.Context) (err error) {
 	return nil
 }
 
-// markLost notes in a new checkpoint that it takes the place of a damaged one, which an earlier start may have set aside.
+// markLost notes in a new checkpoint that it takes the place of a damaged one, which an earlier start may have set
+// aside.
 func markLost(store *checkpoint.Store, path string) error {
 	if marked, err := store.Marked(); err != nil || marked {
 		return err
@@ -252,7 +259,8 @@ func markLost(store *checkpoint.Store, path string) error {
 func remedy(err error, path string) string {
 	switch {
 	case errors.Is(err, disk.ErrNoLocks):
-		return "; mount it with locks (NFS: version 4, or local_lock=flock; CIFS: nobrl), or name a file on another volume"
+		return "; mount it with locks (NFS: version 4, or local_lock=flock; CIFS: nobrl), or name a file on " +
+			"another volume"
 	case errors.Is(err, disk.ErrNoMapping):
 		return "; name a file on another volume, such as a local disk"
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, disk.ErrLocked):
@@ -263,7 +271,8 @@ func remedy(err error, path string) string {
 		return "; create its folder, or name another file"
 	case errors.Is(err, fs.ErrPermission):
 		if owner := disk.DescribeOwner(path); owner != "" {
-			return "; " + owner + "; let it write there (fsGroup, chown, or the volume's mount option uid), or name another file"
+			return "; " + owner +
+				"; let it write there (fsGroup, chown, or the volume's mount option uid), or name another file"
 		}
 		return "; name a file that can be written here"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR):
@@ -293,15 +302,16 @@ func (d *Daemon) connect(context.Context) (err error) {
 func (d *Daemon) logProxy(proxy *url.URL) {
 	server, through := zap.String("server", d.host()), zap.String("proxy", access.Redacted(proxy.String()))
 	if access.InCluster(d.access.Host()) {
-		d.Log.Warn("this cluster's own API server is asked through the proxy of the environment; add its address to NO_PROXY",
+		d.Log.Warn("this cluster's own API server is asked through the proxy of the environment; add its address to "+
+			"NO_PROXY",
 			server, through)
 		return
 	}
 	d.Log.Info("the API server is asked through the proxy of the environment", server, through)
 }
 
-// sameCluster makes sure that new credentials, or another server in the config, lead to the cluster that is journalled. If
-// kube-system has been unreadable since the start, new credentials are accepted only for the same address, since the
+// sameCluster makes sure that new credentials, or another server in the config, lead to the cluster that is journalled.
+// If kube-system has been unreadable since the start, new credentials are accepted only for the same address, since the
 // cluster cannot be checked.
 func (d *Daemon) sameCluster(ctx context.Context, c *client.Client, moved bool) error {
 	cluster, identified := d.client.Cluster()
@@ -312,13 +322,15 @@ func (d *Daemon) sameCluster(ctx context.Context, c *client.Client, moved bool) 
 	id, err := c.ClusterID(ctx)
 	switch {
 	case client.IsUnreadable(err) && (cluster.Readable || moved):
-		return fmt.Errorf("cannot tell whether %s is the same cluster: %w; allow get of the namespace kube-system", host, err)
+		return fmt.Errorf("cannot tell whether %s is the same cluster: %w; allow get of the namespace kube-system",
+			host, err)
 	case client.IsUnreadable(err):
 		return nil
 	case err != nil:
 		return err
 	case cluster.ID == "" && moved:
-		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system could not be read before; restart kubejournal", host)
+		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system could not be "+
+			"read before; restart kubejournal", host)
 	case cluster.ID != "" && id != cluster.ID:
 		return fmt.Errorf("%s is another cluster, %s; the one that is journalled is %s", host, id, cluster.ID)
 	}
@@ -331,7 +343,8 @@ func (d *Daemon) identify(ctx context.Context) error {
 	var id string
 	err := d.reach(ctx, func(ctx context.Context) (err error) {
 		if id, err = d.client.ClusterID(ctx); client.IsUnreadable(err) {
-			d.Log.Warn("the namespace kube-system cannot be read: cannot check that the checkpoint belongs to this cluster", zap.Error(err))
+			d.Log.Warn("the namespace kube-system cannot be read: cannot check that the checkpoint belongs to "+
+				"this cluster", zap.Error(err))
 			return nil
 		}
 		return err
@@ -345,7 +358,8 @@ func (d *Daemon) identify(ctx context.Context) error {
 	switch {
 	case id == "" || id == d.clusterUID:
 	case d.clusterUID != "":
-		return fmt.Errorf("checkpoint.path: %s belongs to another cluster (%s; this one, %s, is %s); name another checkpoint and output for this cluster",
+		return fmt.Errorf("checkpoint.path: %s belongs to another cluster (%s; this one, %s, is %s); name another "+
+			"checkpoint and output for this cluster",
 			d.store.Path(), d.clusterUID, d.host(), id)
 	default:
 		if err := d.store.SetCluster(id); err != nil {
@@ -372,10 +386,12 @@ func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) err
 		case err == nil:
 			return nil
 		case apierrors.IsUnauthorized(err):
-			return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", d.host(), err)
+			return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and "+
+				"its context", d.host(), err)
 		case isTransient(err) && limited.Err() == nil:
 			if !logged {
-				d.Log.Info("waiting for the API server", zap.String("server", d.host()), zap.Duration("atMost", reachTimeout), zap.Error(err))
+				d.Log.Info("waiting for the API server", zap.String("server", d.host()),
+					zap.Duration("atMost", reachTimeout), zap.Error(err))
 			}
 			d.startup.setText(fmt.Sprintf("waiting for the API server %s: %v", d.host(), err))
 			if client.Sleep(limited, reachPause) {
@@ -390,8 +406,9 @@ func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) err
 // isTransient reports whether an error is that of a server, or of a proxy before it, that is just starting.
 func isTransient(err error) bool {
 	status := apierrors.APIStatus(nil)
-	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError ||
+		apierrors.IsTooManyRequests(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 }
 
 // recover takes what a crash left in the journal into the checkpoint.
@@ -409,7 +426,8 @@ func (d *Daemon) recover(ctx context.Context) error {
 	})
 	found, err := recorder.Recover(ctx, file, d.store)
 	if other := new(recorder.ClusterError); errors.As(err, &other) {
-		return fmt.Errorf("output.path: %s is the journal of another cluster (line %d: %s; this cluster is %s); name another output for this cluster, or its own",
+		return fmt.Errorf("output.path: %s is the journal of another cluster (line %d: %s; this cluster is %s); name "+
+			"another output for this cluster, or its own",
 			file.Path(), other.Seq, other.Journal, other.Checkpoint)
 	}
 	if err != nil {
@@ -454,13 +472,16 @@ func logRecovery(log *zap.Logger, found recorder.Recovered, lastSeq uint64) {
 	case found.Lost:
 		log.Warn("there is a journal but no checkpoint: each stream lists again and writes a GAP where it finds one")
 	case found.Hole:
-		log.Error("committed lines are missing, or this is another daemon's journal: each stream writes a GAP and reports every object again",
+		log.Error("committed lines are missing, or this is another daemon's journal: each stream writes a GAP and "+
+			"reports every object again",
 			zap.Uint64("fileSeq", lastSeq), zap.Uint64("checkpointSeq", found.Seq))
 	case found.Misplaced:
-		log.Warn("the last committed line is in a different file than when it was committed; if output.path belongs to another daemon, stop and give each its own",
+		log.Warn("the last committed line is in a different file than when it was committed; if output.path belongs "+
+			"to another daemon, stop and give each its own",
 			zap.Uint64("seq", found.Seq))
 	case found.Gone > 0:
-		log.Warn("lines that were written are not among the journal's files any more: they were moved away, removed or emptied",
+		log.Warn("lines that were written are not among the journal's files any more: they were moved away, removed "+
+			"or emptied",
 			zap.Uint64("fromSeq", found.Seq-found.Gone+1), zap.Uint64("toSeq", found.Seq))
 	}
 	if found.Cut > 0 || found.Lines > 0 {

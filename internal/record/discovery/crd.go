@@ -28,7 +28,8 @@ const (
 	slowPoll = time.Minute
 
 	// The pauses before the server is asked what it serves, once a definition has changed: a little, since definitions
-	// come in heaps; and again, since what the server serves, and what it says that it serves, both come some time later.
+	// come in heaps; and again, since what the server serves, and what it says that it serves, both come some time
+	// later.
 	askFirst  = 300 * time.Millisecond
 	askSecond = time.Second
 	askThird  = 2 * time.Second
@@ -142,7 +143,8 @@ func (w *CRDWatcher) run(ctx context.Context) {
 			return
 		case client.IsWaiting(err):
 			w.log.Info("definitions of custom resources cannot be watched, asking for new resources now and then",
-				zap.Duration("every", fastPoll), zap.String("reason", string(apierrors.ReasonForError(err))), zap.Error(err))
+				zap.Duration("every", fastPoll), zap.String("reason", string(apierrors.ReasonForError(err))),
+				zap.Error(err))
 			pause = crdRetry
 		case !errors.Is(err, client.ErrWatchEnded) || !healthy:
 			if errors.Is(err, client.ErrNoAnswer) {

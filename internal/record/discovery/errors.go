@@ -36,8 +36,8 @@ func (e *NotFoundError) Error() string {
 	return msg
 }
 
-// MayCome reports whether the server may get the resource as it is now: it may be a custom one, or is in a group that does
-// not answer.
+// MayCome reports whether the server may get the resource as it is now: it may be a custom one, or is in a group that
+// does not answer.
 func (e *NotFoundError) MayCome() bool {
 	return e.Wildcard || len(e.Failed) > 0 || builtin.IsCustom(e.Name)
 }
@@ -67,7 +67,8 @@ type UnwatchableError struct {
 
 func (e *UnwatchableError) Error() string {
 	verbs := cmp.Or(strings.Join(e.Verbs, ", "), "nothing")
-	return fmt.Sprintf("%s cannot be journalled: it needs list and watch, the server offers %s", e.GVR.GroupResource(), verbs)
+	return fmt.Sprintf("%s cannot be journalled: it needs list and watch, the server offers %s",
+		e.GVR.GroupResource(), verbs)
 }
 
 // AmbiguousError means that a name fits several resources between which the server gives no order.
@@ -88,7 +89,8 @@ type EntryError struct{ config.Fault }
 func IsConfigFault(err error) bool { return errors.As(err, new(*EntryError)) }
 
 func entryError(entry config.Resource, format string, args ...any) *EntryError {
-	return &EntryError{config.Fault{File: cmp.Or(entry.File, config.CommandLine), Line: entry.Line, Msg: fmt.Sprintf(format, args...)}}
+	return &EntryError{config.Fault{File: cmp.Or(entry.File, config.CommandLine), Line: entry.Line,
+		Msg: fmt.Sprintf(format, args...)}}
 }
 
 // sameAs is the fault of two entries that resolve to the same what, by names that only the server knows to be the same.
@@ -112,7 +114,9 @@ func (e *PartialError) Error() string {
 
 // Versions are what the server did not answer for, in order.
 func (e *PartialError) Versions() []schema.GroupVersion {
-	return slices.SortedFunc(maps.Keys(e.Failed), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) })
+	return slices.SortedFunc(maps.Keys(e.Failed), func(a, b schema.GroupVersion) int {
+		return strings.Compare(a.String(), b.String())
+	})
 }
 
 // Unwrap gives errors.Is each cause.

@@ -9,8 +9,8 @@ import (
 	"kubejournal/internal/format/builtin"
 )
 
-// How many streams wildcards may come to: each costs memory, and who may add an API or definitions decides how many there are.
-// What a config names is not limited.
+// How many streams wildcards may come to: each costs memory, and who may add an API or definitions decides how many
+// there are. What a config names is not limited.
 const (
 	MaxOfWildcard = 1000 // of one entry
 	MaxStreams    = 2000 // of all entries, those that are named included
@@ -25,17 +25,18 @@ type TooManyError struct {
 }
 
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("%q covers %d streams, and %d are followed: %s and %d more are left out; name what is needed, or exclude what is not",
+	return fmt.Sprintf("%q covers %d streams, and %d are followed: %s and %d more are left out; name what is needed, "+
+		"or exclude what is not",
 		e.Name, e.Covers, e.Follows, e.Without, e.Covers-e.Follows-1)
 }
 
-// Prefer has wildcards that cover too much keep first what follows reports, by stream name: what was followed before. It must be
-// called before the resolver is shared.
+// Prefer has wildcards that cover too much keep first what follows reports, by stream name: what was followed before.
+// It must be called before the resolver is shared.
 func (r *Resolver) Prefer(follows func(stream string) bool) { r.follows = follows }
 
-// limit leaves out what wildcards cover beyond MaxOfWildcard and MaxStreams, narrower ones first served. Of one entry those stay
-// that were followed before, then Kubernetes' own, then as many of each group as of any other: an API with thousands of
-// resources takes no room from others.
+// limit leaves out what wildcards cover beyond MaxOfWildcard and MaxStreams, narrower ones first served. Of one entry
+// those stay that were followed before, then Kubernetes' own, then as many of each group as of any other: an API with
+// thousands of resources takes no room from others.
 func (r *Resolver) limit(entries []config.Resource, all []Resolution) {
 	room := MaxStreams
 	for width := 0; width <= widest; width++ {

@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// valid returns what is in a server's answer under names that Kubernetes allows, as it would of a CustomResourceDefinition or an
-// APIService, and says what is left out; "" is nothing. What an aggregated API answers is passed on by the server as it is,
-// and becomes names of streams, rules of roles and entries of configs. Resources that cannot be watched are left out silently.
-func valid(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) ([]*metav1.APIGroup, []*metav1.APIResourceList, string) {
+// valid returns what is in a server's answer under names that Kubernetes allows, as it would of a
+// CustomResourceDefinition or an APIService, and says what is left out; "" is nothing. What an aggregated API answers
+// is passed on by the server as it is, and becomes names of streams, rules of roles and entries of configs. Resources
+// that cannot be watched are left out silently.
+func valid(groups []*metav1.APIGroup,
+	lists []*metav1.APIResourceList) ([]*metav1.APIGroup, []*metav1.APIResourceList, string) {
 	var (
 		left       []string
 		goodGroups []*metav1.APIGroup
@@ -26,7 +28,8 @@ func valid(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) ([]*metav
 		}
 		good := *g
 		good.Versions = slices.DeleteFunc(slices.Clone(g.Versions), func(v metav1.GroupVersionForDiscovery) bool {
-			bad := !isLabel(v.Version) || v.GroupVersion != (schema.GroupVersion{Group: g.Name, Version: v.Version}).String()
+			bad := !isLabel(v.Version) ||
+				v.GroupVersion != (schema.GroupVersion{Group: g.Name, Version: v.Version}).String()
 			if bad {
 				left = append(left, fmt.Sprintf("version %s of group %q", quoted(v.Version), g.Name))
 			}
@@ -63,7 +66,8 @@ func valid(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) ([]*metav
 // validResource reports whether a resource has a name, and takes other names from it that it cannot have.
 func validResource(r *metav1.APIResource) bool {
 	name, _, _ := strings.Cut(r.Name, "/") // a subresource, of which nothing is used
-	if !isLabel(name) || r.Kind != "" && !isLabel(strings.ToLower(r.Kind)) || r.Group != "" && !isGroup(r.Group) || r.Version != "" && !isLabel(r.Version) {
+	if !isLabel(name) || r.Kind != "" && !isLabel(strings.ToLower(r.Kind)) || r.Group != "" && !isGroup(r.Group) ||
+		r.Version != "" && !isLabel(r.Version) {
 		return false
 	}
 	bad := func(name string) bool { return !isLabel(name) }

@@ -27,8 +27,9 @@ type Offer struct {
 // Usable reports whether it can be journalled, now or once its lists work.
 func (o Offer) Usable() bool { return o.Refusal == "" && !o.Unversioned }
 
-// Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of resources
-// that serve the same objects the one that a wildcard takes. It returns nothing before the first Refresh that worked.
+// Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of
+// resources that serve the same objects the one that a wildcard takes. It returns nothing before the first Refresh that
+// worked.
 func (r *Resolver) Offers() []Offer {
 	s := r.snapshot()
 	var all []Offer
@@ -45,7 +46,8 @@ func (r *Resolver) Offers() []Offer {
 		})
 	}
 	slices.SortFunc(all, func(a, b Offer) int {
-		return cmp.Or(cmp.Compare(s.index(a.GVR.Group), s.index(b.GVR.Group)), strings.Compare(a.GVR.Resource, b.GVR.Resource))
+		return cmp.Or(cmp.Compare(s.index(a.GVR.Group), s.index(b.GVR.Group)),
+			strings.Compare(a.GVR.Resource, b.GVR.Resource))
 	})
 	return all
 }

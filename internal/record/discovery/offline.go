@@ -24,7 +24,8 @@ var offline = sync.OnceValue(func() *snapshot {
 		if i < 0 {
 			i = len(s.groups)
 			s.groups = append(s.groups, &restmapper.APIGroupResources{
-				Group:              metav1.APIGroup{Name: b.Group, PreferredVersion: metav1.GroupVersionForDiscovery{Version: b.Version}},
+				Group: metav1.APIGroup{Name: b.Group,
+					PreferredVersion: metav1.GroupVersionForDiscovery{Version: b.Version}},
 				VersionedResources: map[string][]metav1.APIResource{},
 			})
 		}

@@ -11,8 +11,8 @@ import (
 type Resolution struct {
 	Streams []Stream // one for each resource and each namespace
 	// Err is why the entry resolves to no stream, or to fewer than it asks for; what is in Streams can run. It is a
-	// *NotFoundError, *UnwatchableError, *AmbiguousError or *TooManyError where waiting or another server may help, an *EntryError where
-	// only the config can, and ErrNothingKnown before the first Refresh that worked.
+	// *NotFoundError, *UnwatchableError, *AmbiguousError or *TooManyError where waiting or another server may help, an
+	// *EntryError where only the config can, and ErrNothingKnown before the first Refresh that worked.
 	Err error
 }
 
@@ -77,7 +77,8 @@ func (s *snapshot) explicit(entry config.Resource) ([]served, error) {
 	case !all[0].watchable():
 		return nil, &UnwatchableError{GVR: all[0].gvr, Verbs: all[0].Verbs}
 	case len(entry.Namespaces) > 0 && !all[0].Namespaced:
-		return nil, entryError(entry, "%s.namespaces: %s have no namespaces; leave namespaces out", entry.Entry, all[0].gvr.GroupResource())
+		return nil, entryError(entry, "%s.namespaces: %s have no namespaces; leave namespaces out", entry.Entry,
+			all[0].gvr.GroupResource())
 	}
 	return all, nil
 }

@@ -21,8 +21,8 @@ import (
 // Resolver records what the server serves and finds in it what a user names. It is safe for concurrent use.
 type Resolver struct {
 	client discovery.DiscoveryInterfaceWithContext
-	// Warn is called in Refresh with what is left out of the server's answer as it has no valid name, unless that was so the
-	// time before; nil says nothing. It is set before the first Refresh.
+	// Warn is called in Refresh with what is left out of the server's answer as it has no valid name, unless that was
+	// so the time before; nil says nothing. It is set before the first Refresh.
 	Warn func(text string)
 
 	refresh sync.Mutex               // held during a request to the server
@@ -54,7 +54,9 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 	}
 	partial := &PartialError{Failed: map[schema.GroupVersion]error{}}
 	maps.Copy(partial.Failed, failed)
-	maps.DeleteFunc(partial.Failed, func(gv schema.GroupVersion, _ error) bool { return !isGroup(gv.Group) || !isLabel(gv.Version) })
+	maps.DeleteFunc(partial.Failed, func(gv schema.GroupVersion, _ error) bool {
+		return !isGroup(gv.Group) || !isLabel(gv.Version)
+	})
 	groups, lists, leftOut := valid(groups, lists)
 	if leftOut != "" && leftOut != r.leftOut && r.Warn != nil {
 		r.Warn(leftOut)
@@ -71,8 +73,8 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Fits reports whether a user may mean a resource by name, as kubectl takes it: plural, singular, short name or kind, with
-// or without group and version. Of several resources with one name each fits, whichever kubectl would take. known
+// Fits reports whether a user may mean a resource by name, as kubectl takes it: plural, singular, short name or kind,
+// with or without group and version. Of several resources with one name each fits, whichever kubectl would take. known
 // reports whether any does.
 func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known bool) {
 	full, partial := schema.ParseResourceArg(strings.ToLower(name))
@@ -86,8 +88,8 @@ func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known
 	return fits, known
 }
 
-// CheckRule returns a *NotFoundError where a name is of no resource that the server has, nor of one that may come. A rule
-// about it keeps nothing out of the journal.
+// CheckRule returns a *NotFoundError where a name is of no resource that the server has, nor of one that may come. A
+// rule about it keeps nothing out of the journal.
 func (r *Resolver) CheckRule(name string) error {
 	s := r.snapshot()
 	if _, known := r.Fits(name, schema.GroupResource{}); known {
@@ -99,7 +101,8 @@ func (r *Resolver) CheckRule(name string) error {
 	return nil
 }
 
-// Near returns the name of the resource that an unknown name may be a misspelling of, as kubectl takes it; "" if nothing is close.
+// Near returns the name of the resource that an unknown name may be a misspelling of, as kubectl takes it; "" if
+// nothing is close.
 func (r *Resolver) Near(name string) string { return r.snapshot().near(name) }
 
 // near is Near. With a group, the name is compared with names that have theirs.
@@ -149,9 +152,9 @@ func (r served) isShortName(word string) bool {
 	return slices.ContainsFunc(r.ShortNames, func(short string) bool { return strings.EqualFold(short, word) })
 }
 
-// find returns the resource that kubectl takes a name for, in kubectl's order: resource.version.group, then resource.group,
-// then a kind. A group or a version said beside the name narrows the search to it. It returns several where the server
-// gives no order between them.
+// find returns the resource that kubectl takes a name for, in kubectl's order: resource.version.group, then
+// resource.group, then a kind. A group or a version said beside the name narrows the search to it. It returns several
+// where the server gives no order between them.
 func (s *snapshot) find(name string, group *string, version string) []served {
 	full, partial := schema.ParseResourceArg(strings.ToLower(name))
 	if full != nil && (group == nil || *group == full.Group) && (version == "" || version == full.Version) {
@@ -163,8 +166,9 @@ func (s *snapshot) find(name string, group *string, version string) []served {
 	return s.lookup(partial, group, version)
 }
 
-// lookup returns the resource that a name means in the first of these senses: a plural or singular, a short name, a kind; in
-// the group that the name has, else in groups that begin like it. Only as a plural or singular can it mean several.
+// lookup returns the resource that a name means in the first of these senses: a plural or singular, a short name, a
+// kind; in the group that the name has, else in groups that begin like it. Only as a plural or singular can it mean
+// several.
 func (s *snapshot) lookup(name schema.GroupResource, group *string, version string) []served {
 	if name.Resource == "" {
 		return nil

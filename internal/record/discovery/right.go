@@ -42,14 +42,16 @@ func OneName(fieldSelector string) string {
 func Allowed(ctx context.Context, client rest.Interface, right Right) (allowed bool, reason string, err error) {
 	question, err := json.Marshal(&authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: right.Verb, Group: right.Resource.Group, Resource: right.Resource.Resource, Namespace: right.Namespace, Name: right.Name,
+			Verb: right.Verb, Group: right.Resource.Group, Resource: right.Resource.Resource,
+			Namespace: right.Namespace, Name: right.Name,
 		}},
 	})
 	if err != nil {
 		return false, "", err
 	}
 	raw, err := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
-		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx).Raw()
+		SetHeader("Content-Type", "application/json").SetHeader("Accept",
+		"application/json").Body(question).Do(ctx).Raw()
 	var answer authorizationv1.SelfSubjectAccessReview
 	if err == nil {
 		err = json.Unmarshal(raw, &answer)

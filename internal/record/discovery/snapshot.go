@@ -17,7 +17,8 @@ type snapshot struct {
 }
 
 // newSnapshot puts an answer together; where the answer has a hole that before could fill, it does.
-func newSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed *PartialError, before *snapshot) *snapshot {
+func newSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed *PartialError,
+	before *snapshot) *snapshot {
 	byVersion := make(map[string][]metav1.APIResource, len(lists))
 	for _, l := range lists {
 		byVersion[l.GroupVersion] = l.APIResources
@@ -46,8 +47,8 @@ func newSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, fai
 	return s
 }
 
-// keep carries a failed version over. The answer's list of groups may have left it out: aggregated discovery does that to
-// a group none of whose versions can be reached.
+// keep carries a failed version over. The answer's list of groups may have left it out: aggregated discovery does that
+// to a group none of whose versions can be reached.
 func (s *snapshot) keep(gv schema.GroupVersion, resources []metav1.APIResource, before *snapshot) {
 	i := before.index(gv.Group)
 	old := before.groups[i].Group
@@ -66,7 +67,8 @@ func (s *snapshot) keep(gv schema.GroupVersion, resources []metav1.APIResource, 
 
 // mergeVersions puts the versions of a group that answered in part into the order they had before, new ones last. The
 // preferred version stays, as long as it is known: the server names another only because that one does not answer.
-func mergeVersions(old metav1.APIGroup, g *restmapper.APIGroupResources) ([]metav1.GroupVersionForDiscovery, metav1.GroupVersionForDiscovery) {
+func mergeVersions(old metav1.APIGroup,
+	g *restmapper.APIGroupResources) ([]metav1.GroupVersionForDiscovery, metav1.GroupVersionForDiscovery) {
 	var versions []metav1.GroupVersionForDiscovery
 	for _, v := range slices.Concat(old.Versions, g.Group.Versions) {
 		if _, known := g.VersionedResources[v.Version]; known && !slices.Contains(versions, v) {
@@ -111,8 +113,8 @@ type served struct {
 	metav1.APIResource
 }
 
-// within returns the resources of a group and a version, nil and "" for all of them, in the order in which names are looked
-// up: as the groups are, preferred versions first. Subresources are not among them.
+// within returns the resources of a group and a version, nil and "" for all of them, in the order in which names are
+// looked up: as the groups are, preferred versions first. Subresources are not among them.
 func (s *snapshot) within(group *string, version string) iter.Seq[served] {
 	return func(yield func(served) bool) {
 		for _, g := range s.groups {

@@ -8,7 +8,8 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// Stream is one resumable watch: one resource, one namespace or all, one pair of selectors, all objects or a share of them.
+// Stream is one resumable watch: one resource, one namespace or all, one pair of selectors, all objects or a share of
+// them.
 type Stream struct {
 	GVR        schema.GroupVersionResource
 	Kind       string
@@ -19,8 +20,8 @@ type Stream struct {
 	FieldSelector string // canonical
 	Initial       string // config.Snapshot or config.Skip
 
-	// Overlaps says that another stream can have objects of the same uids and versions: one of all namespaces, or one of
-	// the resource that this one is a view of. It ignores streams with selectors.
+	// Overlaps says that another stream can have objects of the same uids and versions: one of all namespaces, or one
+	// of the resource that this one is a view of. It ignores streams with selectors.
 	Overlaps bool
 
 	Entry config.Resource // that the stream comes from

@@ -14,14 +14,15 @@ func (r served) watchable() bool {
 	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 }
 
-// cohabitants are the resources through which Kubernetes serves the same objects, each with the one that is watched for all.
-// Discovery's storageVersionHash says the same, but its aggregated form, which newer servers give, leaves it out.
+// cohabitants are the resources through which Kubernetes serves the same objects, each with the one that is watched for
+// all. Discovery's storageVersionHash says the same, but its aggregated form, which newer servers give, leaves it out.
 var cohabitants = map[schema.GroupResource]schema.GroupResource{
 	{Resource: "events"}:                         {Resource: "events"},
 	{Group: "events.k8s.io", Resource: "events"}: {Resource: "events"},
 }
 
-// views are resources through which OpenShift shows the objects of others in another form, under their uids and versions.
+// views are resources through which OpenShift shows the objects of others in another form, under their uids and
+// versions.
 var views = map[schema.GroupResource]bool{
 	{Group: "project.openshift.io", Resource: "projects"}:                  true,
 	{Group: "authorization.openshift.io", Resource: "roles"}:               true,
@@ -30,8 +31,8 @@ var views = map[schema.GroupResource]bool{
 	{Group: "authorization.openshift.io", Resource: "clusterrolebindings"}: true,
 }
 
-// class identifies the objects behind a resource: it is equal for resources that serve the same ones. Where a server gives
-// no hash, each resource is a class of its own.
+// class identifies the objects behind a resource: it is equal for resources that serve the same ones. Where a server
+// gives no hash, each resource is a class of its own.
 func (r served) class() string {
 	first, ok := cohabitants[r.gvr.GroupResource()]
 	switch {
@@ -47,7 +48,9 @@ func (r served) class() string {
 // and change to that one later would be two streams for the same objects.
 func (s *snapshot) isHeld(gr schema.GroupResource) bool {
 	first, ok := cohabitants[gr]
-	return ok && first != gr && slices.ContainsFunc(s.failed, func(gv schema.GroupVersion) bool { return gv.Group == first.Group })
+	return ok && first != gr && slices.ContainsFunc(s.failed, func(gv schema.GroupVersion) bool {
+		return gv.Group == first.Group
+	})
 }
 
 const widest = 2
@@ -135,8 +138,8 @@ func (s *snapshot) named(name string, group *string, version string) []served {
 	return []served{{gvr: partial.WithVersion("")}}
 }
 
-// excluded returns what the exclude list of a wildcard keeps from it: what kubectl takes each name for. A name without a
-// group is meant for the objects, so that it holds for all resources that serve them.
+// excluded returns what the exclude list of a wildcard keeps from it: what kubectl takes each name for. A name without
+// a group is meant for the objects, so that it holds for all resources that serve them.
 func (s *snapshot) excluded(entry config.Resource) claims {
 	c := claims{}
 	for _, name := range entry.Exclude {

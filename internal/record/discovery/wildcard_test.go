@@ -344,6 +344,9 @@ func TestLaterResourceUnderWildcard(t *testing.T) {
 // An API with thousands of resources, or thousands of groups with one each, takes no room from what is named, from
 // Kubernetes' own, from what was followed before, nor from the groups that have few.
 func TestWildcardLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	var groups []*metav1.APIGroup
 	var lists []*metav1.APIResourceList
 	add := func(group string, names ...string) {

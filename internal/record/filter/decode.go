@@ -90,9 +90,9 @@ func literal(e ast.Expr) (string, bool) {
 	return string(s), ok
 }
 
-// decode returns the part of a JSON object that is asked for, as CEL takes it: map[string]any, []any, string, bool, nil,
-// int64 for what is written as a whole number and fits, float64 for any other. That is how Kubernetes decodes an object
-// without a schema. The error says where, not what: the text may hold what nobody is to see.
+// decode returns the part of a JSON object that is asked for, as CEL takes it: map[string]any, []any, string, bool,
+// nil, int64 for what is written as a whole number and fits, float64 for any other. That is how Kubernetes decodes an
+// object without a schema. The error says where, not what: the text may hold what nobody is to see.
 func decode(b []byte, want *fields) (any, error) {
 	d := decoder{rawjson.NewCursor(b)}
 	isObject := d.Peek() == '{'

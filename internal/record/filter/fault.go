@@ -22,7 +22,8 @@ const example = `object.status.phase == "Failed"`
 // explainIssues makes one line of the first of the compiler's complaints: the others mostly follow from it.
 func explainIssues(issues []*common.Error) error {
 	first := slices.MinFunc(issues, func(a, b *common.Error) int {
-		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
+		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()),
+			cmp.Compare(a.Location.Column(), b.Location.Column()))
 	})
 	if first.Location.Line() < 1 { // of the expression as a whole: its size, its depth
 		return fmt.Errorf("%s; write a shorter one", oneLine(first.Message))
@@ -32,7 +33,8 @@ func explainIssues(issues []*common.Error) error {
 
 var (
 	// badToken finds a token that CEL does not have, or one that it has and does not expect.
-	badToken   = regexp.MustCompile(`^Syntax error: (?:token recognition error at: '(.*)'$|(?:mismatched|extraneous) input '(.*)' expecting )`)
+	badToken = regexp.MustCompile(`^Syntax error: (?:token recognition error at: '(.*)'$|(?:mismatched|extraneous) ` +
+		`input '(.*)' expecting )`)
 	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
 	overload   = regexp.MustCompile(`^found no matching overload for '([^']*)' applied to '(.*)'$`)
 )
@@ -65,7 +67,8 @@ func reword(msg string) string {
 	}
 	if m := overload.FindStringSubmatch(msg); m != nil {
 		symbol, _ := operators.FindReverse(m[1]) // _==_ is ==
-		return fmt.Sprintf("%s does not take %s; give it values that fit together", cmp.Or(symbol, strings.Trim(m[1], "_@")), m[2])
+		return fmt.Sprintf("%s does not take %s; give it values that fit together",
+			cmp.Or(symbol, strings.Trim(m[1], "_@")), m[2])
 	}
 	msg = strings.TrimPrefix(msg, "Syntax error: ")
 	switch {
@@ -89,7 +92,8 @@ func place(l common.Location) string {
 
 // typeNames are names of types in a sentence.
 var typeNames = map[string]string{
-	"string": "text", "int": "a number", "uint": "a number", "double": "a number", "list": "a list", "map": "a map", "null_type": "null",
+	"string": "text", "int": "a number", "uint": "a number", "double": "a number", "list": "a list", "map": "a map",
+	"null_type": "null",
 }
 
 // describe names a type in a sentence.
@@ -124,7 +128,8 @@ func checkTypes(a *ast.AST, where positions) error {
 		}
 		for _, other := range others {
 			if word, ok := literal(other); ok && err == nil && !slices.Contains(eventTypes, word) {
-				err = fmt.Errorf("%s: type is never %q; write ADDED, MODIFIED or DELETED", place(where.of(other.ID())), word)
+				err = fmt.Errorf("%s: type is never %q; write ADDED, MODIFIED or DELETED",
+					place(where.of(other.ID())), word)
 			}
 		}
 	}))
@@ -161,8 +166,10 @@ func (p positions) of(id int64) common.Location { return p.info.GetStartLocation
 // explain says why an evaluation failed. CEL's own text may quote the object, so only what is known to come from the
 // expression or from CEL itself is taken over.
 func (p positions) explain(err error) error {
-	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
-		return errors.New("takes more than is allowed of one expression; look at fewer elements, or at a narrower field")
+	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok &&
+		cancelled.Cause == interpreter.CostLimitExceeded {
+		return errors.New("takes more than is allowed of one expression; look at fewer elements, or at a " +
+			"narrower field")
 	}
 	fault, ok := errors.AsType[*types.Err](err)
 	if !ok {

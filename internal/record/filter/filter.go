@@ -84,7 +84,8 @@ func Compile(expr string) (*Program, error) {
 	}
 	p.known, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
 	if err == nil {
-		p.unknown, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptPartialEval), cel.CostLimit(costLimit))
+		p.unknown, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptPartialEval),
+			cel.CostLimit(costLimit))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plan the expression: %s; write it in another way", oneLine(err.Error()))
@@ -112,7 +113,8 @@ func (p *Program) Match(t string, object []byte) (bool, error) {
 	}
 	match, ok := out.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("evaluate filter: the result is %s, not true or false; compare it", describe(out.Type()))
+		return false, fmt.Errorf("evaluate filter: the result is %s, not true or false; compare it",
+			describe(out.Type()))
 	}
 	return bool(match), nil
 }

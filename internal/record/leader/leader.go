@@ -1,5 +1,5 @@
-// Package leader elects, by a Lease of the API server, the one of several replicas that writes, and publishes to the others
-// how far it has come.
+// Package leader elects, by a Lease of the API server, the one of several replicas that writes, and publishes to the
+// others how far it has come.
 //
 // The election is client-go's (tools/leaderelection). It does not fence: a leader that was suspended continues for a
 // moment as if it still held the Lease. Here a turn is certain only until renewDeadline after its last renewal was sent
@@ -7,8 +7,9 @@
 // longer, after it has seen that renewal.
 //
 // With each renewal the leader publishes, in the Lease's annotations, the position up to which each stream is committed
-// (see positions.go). This costs the server no request beyond those of the election, and the replica that takes the Lease
-// over has the last published positions: its update fails with a conflict if the Lease has changed since it was read.
+// (see positions.go). This costs the server no request beyond those of the election, and the replica that takes the
+// Lease over has the last published positions: its update fails with a conflict if the Lease has changed since it was
+// read.
 package leader
 
 import (
@@ -40,8 +41,9 @@ import (
 // ReleaseTimeout is how long a release may take, so that a stop ends soon.
 const ReleaseTimeout = 500 * time.Millisecond
 
-// looks is how often the election reads the Lease in each retryPeriod. client-go waits up to 2.2 times its period between
-// two reads, which would otherwise add to leaseDuration when a leader is gone. A leader still renews once per retryPeriod.
+// looks is how often the election reads the Lease in each retryPeriod. client-go waits up to 2.2 times its period
+// between two reads, which would otherwise add to leaseDuration when a leader is gone. A leader still renews once per
+// retryPeriod.
 const looks = 4
 
 // Recorder is what an Elector starts and stops.
@@ -62,8 +64,8 @@ type Config struct {
 	Recorder        Recorder
 	Terms           checkpoint.Terms             // of an earlier process
 	SaveTerms       func(checkpoint.Terms) error // for Terms of the next one
-	// Able returns why this replica cannot write, nil when it can, as far as it has tried. One that cannot does not renew the
-	// Lease, nor takes it within leaseDuration after that.
+	// Able returns why this replica cannot write, nil when it can, as far as it has tried. One that cannot does not
+	// renew the Lease, nor takes it within leaseDuration after that.
 	Able    func() error
 	Log     *zap.Logger
 	Changed func(before, now Status) // called when Leads, Holder or Term has changed
@@ -80,7 +82,8 @@ type Status struct {
 	// Renewed is when a holder was last seen to renew the Lease; WriteErr why this replica last failed to write it.
 	Renewed  time.Time
 	WriteErr error
-	// Damage is why the positions in the Lease cannot be decoded, so that this replica does not follow; nil if they can.
+	// Damage is why the positions in the Lease cannot be decoded, so that this replica does not follow; nil if they
+	// can.
 	Damage error
 	// LeftOut is how many positions did not fit into the Lease, of this replica as the leader.
 	LeftOut int
@@ -133,8 +136,8 @@ func (e *Elector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		// It panics where its configuration has a fault, which the config's check has refused.
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
-			Lock: e, LeaseDuration: e.cfg.LeaseDuration, RenewDeadline: e.cfg.RenewDeadline, RetryPeriod: e.cfg.RetryPeriod / looks,
-			ReleaseOnCancel: true, Name: e.cfg.Name,
+			Lock: e, LeaseDuration: e.cfg.LeaseDuration, RenewDeadline: e.cfg.RenewDeadline,
+			RetryPeriod: e.cfg.RetryPeriod / looks, ReleaseOnCancel: true, Name: e.cfg.Name,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(context.Context) {}, // write has seen to it
 				OnStoppedLeading: e.stepBack,
@@ -172,13 +175,14 @@ func (e *Elector) Err() error {
 	return nil
 }
 
-// May reports whether no other replica can have taken the Lease yet, by every clock there is: one stops while the machine
-// is suspended, another is set by people.
+// May reports whether no other replica can have taken the Lease yet, by every clock there is: one stops while the
+// machine is suspended, another is set by people.
 func (e *Elector) May() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	return e.status.Leads && now.Sub(e.renewed) < e.cfg.RenewDeadline && now.Round(0).Sub(e.renewed.Round(0)) < e.cfg.RenewDeadline &&
+	return e.status.Leads && now.Sub(e.renewed) < e.cfg.RenewDeadline &&
+		now.Round(0).Sub(e.renewed.Round(0)) < e.cfg.RenewDeadline &&
 		time.Duration(boottime()-e.boottime) < e.cfg.RenewDeadline
 }
 
@@ -272,8 +276,8 @@ func (e *Elector) offer() string {
 	return e.lease.Annotations[positionsKey]
 }
 
-// isRestored reports whether the Lease is one that a backup has put back. Its positions are earlier than those that were written
-// since, which the server does not have any more either.
+// isRestored reports whether the Lease is one that a backup has put back. Its positions are earlier than those that
+// were written since, which the server does not have any more either.
 func (e *Elector) isRestored() bool { return e.lease.ResourceVersion == e.restored }
 
 // limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
@@ -283,9 +287,9 @@ func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { stop(); cancel() }
 }
 
-// published returns the positions in the Lease. If somebody has damaged them, or put the Lease back, it returns the last ones
-// that could be read, up to which lines were written; the leader's next renewal writes them again. A process that has
-// read none knows only that there may be lines of any stream.
+// published returns the positions in the Lease. If somebody has damaged them, or put the Lease back, it returns the
+// last ones that could be read, up to which lines were written; the leader's next renewal writes them again. A process
+// that has read none knows only that there may be lines of any stream.
 func (e *Elector) published() map[string]string {
 	restored := e.isRestored()
 	if restored && e.positions != nil {
@@ -381,8 +385,8 @@ var errNoLease = errors.New("read Lease")
 // errDeleted keeps a Lease that was deleted from being made again before the one who held it knows.
 var errDeleted = errors.New("the Lease was deleted while another replica held it, waiting until that one has noticed")
 
-// errNotHeld keeps client-go from releasing a Lease that another replica has taken: after its last renewals failed it reads
-// the Lease and releases it, whoever the holder is.
+// errNotHeld keeps client-go from releasing a Lease that another replica has taken: after its last renewals failed it
+// reads the Lease and releases it, whoever the holder is.
 var errNotHeld = errors.New("another replica holds the Lease")
 
 // deleted returns err, by which the Lease is not there, or in its place why it must not be made now.
@@ -402,11 +406,14 @@ func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElection
 	if e.lease != nil { // it was deleted
 		annotations[positionsKey] = e.lease.Annotations[positionsKey]
 	}
-	return e.write(record, &coordinationv1.Lease{ObjectMeta: v1.ObjectMeta{Name: e.cfg.Name, Namespace: e.cfg.Namespace, Annotations: annotations}},
+	return e.write(record,
+		&coordinationv1.Lease{ObjectMeta: v1.ObjectMeta{Name: e.cfg.Name, Namespace: e.cfg.Namespace,
+			Annotations: annotations}},
 		func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			u, err := e.cfg.Leases.Create(ctx, u, v1.CreateOptions{})
 			if apierrors.IsNotFound(err) {
-				err = fmt.Errorf("%w; create the namespace %s, or change leaderElection.leaseNamespace", err, e.cfg.Namespace)
+				err = fmt.Errorf("%w; create the namespace %s, or change leaderElection.leaseNamespace", err,
+					e.cfg.Namespace)
 			}
 			return u, err
 		})
@@ -414,7 +421,8 @@ func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElection
 
 // Update renews the Lease, takes it over or gives it up. (resourcelock.Interface)
 func (e *Elector) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if s := e.Status(); s.Leads && record.HolderIdentity == e.cfg.Identity && time.Since(e.renewed) < e.cfg.RetryPeriod-e.cfg.RetryPeriod/(2*looks) {
+	if s := e.Status(); s.Leads && record.HolderIdentity == e.cfg.Identity &&
+		time.Since(e.renewed) < e.cfg.RetryPeriod-e.cfg.RetryPeriod/(2*looks) {
 		return nil // it is not due yet
 	}
 	if record.HolderIdentity == "" && value(e.lease.Spec.HolderIdentity) != e.cfg.Identity {
@@ -489,8 +497,8 @@ func (e *Elector) write(
 	return nil
 }
 
-// able returns why this replica must not hold the Lease: it cannot write, or could not a moment ago, and another one shall
-// have the time to take it.
+// able returns why this replica must not hold the Lease: it cannot write, or could not a moment ago, and another one
+// shall have the time to take it.
 func (e *Elector) able(leads bool) error {
 	err, before := e.cfg.Able(), e.unable
 	switch {
@@ -500,7 +508,8 @@ func (e *Elector) able(leads bool) error {
 		e.unable = nil
 	}
 	if before == nil && e.unable != nil {
-		e.cfg.Log.Warn("this replica cannot write, leaving the Lease to another", zap.String("lease", e.Describe()), zap.Error(err))
+		e.cfg.Log.Warn("this replica cannot write, leaving the Lease to another", zap.String("lease", e.Describe()),
+			zap.Error(err))
 	}
 	return e.unable
 }

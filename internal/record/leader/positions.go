@@ -138,8 +138,8 @@ func decode(packed string) (map[string]string, error) {
 	return positions, nil
 }
 
-// maxTerm bounds the number of turns, within what JSON readers take as an exact integer. A larger one was not written by a
-// replica.
+// maxTerm bounds the number of turns, within what JSON readers take as an exact integer. A larger one was not written
+// by a replica.
 const maxTerm = 1 << 53
 
 // term is that of a Lease, 0 for none.

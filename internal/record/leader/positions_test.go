@@ -75,6 +75,9 @@ func TestManyPositions(t *testing.T) {
 		"one that takes little": {streams: 10_000, limit: 1 << 10, code: 413},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && c.streams > 1000 {
+				t.Skip("not in make quick")
+			}
 			inWorld(t, func(w *world) {
 				refused := 0
 				w.wrap = func(next http.RoundTripper) http.RoundTripper { return &strict{next, c.limit, c.code, &refused} }

@@ -10,7 +10,8 @@ import (
 
 var (
 	filesystemFree = prometheus.NewDesc("kubejournal_filesystem_free_bytes",
-		"Bytes that can still be written to the file system of output and checkpoint; where both are on one, the same twice.", []string{"path"}, nil)
+		"Bytes that can still be written to the file system of output and checkpoint; where both are on one, the "+
+			"same twice.", []string{"path"}, nil)
 	filesystemSize = prometheus.NewDesc("kubejournal_filesystem_size_bytes",
 		"Size of the file system of output and checkpoint.", []string{"path"}, nil)
 )

@@ -1,11 +1,12 @@
-// Package outage finds the one cause that failing streams have in common: the API server cannot be reached, or refuses this
-// daemon. It is logged and shown once, in the place of every stream's failures.
+// Package outage finds the one cause that failing streams have in common: the API server cannot be reached, or refuses
+// this daemon. It is logged and shown once, in the place of every stream's failures.
 //
-// A stream reports each session that failed without the API server. The report is held back for a moment, since streams that
-// lose one server lose it together. If most of them have failed by then, an outage begins, with one line in the log. It ends
-// when most reach the server. It has another line once all of them are watched again: a server that was restarted has lost
-// its history, and they list again. Until then what they have to say is logged at debug level only. Otherwise what was held
-// back is logged: a stream that fails alone shows as such, and several that say the same have one line.
+// A stream reports each session that failed without the API server. The report is held back for a moment, since streams
+// that lose one server lose it together. If most of them have failed by then, an outage begins, with one line in the
+// log. It ends when most reach the server. It has another line once all of them are watched again: a server that was
+// restarted has lost its history, and they list again. Until then what they have to say is logged at debug level only.
+// Otherwise what was held back is logged: a stream that fails alone shows as such, and several that say the same have
+// one line.
 //
 // The daemon also asks the server for one thing every few seconds (manager.Pulse). Where that fails twice in a row, there is
 // an outage too, although watches may be open: a server that hangs ends none, and one that refuses a token or its rights
@@ -26,8 +27,8 @@ import (
 )
 
 const (
-	// settle is how long a line is held back, longer than the first pause of most streams; and how long all streams must have
-	// been watched for an outage to be over.
+	// settle is how long a line is held back, longer than the first pause of most streams; and how long all streams
+	// must have been watched for an outage to be over.
 	settle = 2 * time.Second
 
 	// Readiness does not flap: it ends once an outage has lasted for lasting, and comes back once the server has been
@@ -87,8 +88,8 @@ func (n *note) all() []zap.Field {
 	return append(fields, n.fields...)
 }
 
-// contact is how a stream, or the probes, get on with the server. The zero contact has not failed since the server answered
-// last.
+// contact is how a stream, or the probes, get on with the server. The zero contact has not failed since the server
+// answered last.
 type contact struct {
 	since    time.Time // of the first failure
 	attempts int       // since then
@@ -196,8 +197,8 @@ func (t *Tracker) Failed(f Failure) {
 	})
 }
 
-// Note logs a line about a stream: together with others of the same message and reason, or at debug level where an outage
-// explains it.
+// Note logs a line about a stream: together with others of the same message and reason, or at debug level where an
+// outage explains it.
 func (t *Tracker) Note(stream string, level zapcore.Level, message, reason string, err error, fields ...zap.Field) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -313,8 +314,8 @@ func (t *Tracker) failing() (all, silent int) {
 // most reports whether the server is what fails.
 func (t *Tracker) most() bool { return t.isMost(t.failing()) || t.probe.attempts >= enoughProbes }
 
-// isMost reports whether so many streams are most of them. A 503 that only some streams get may be that of an aggregated
-// API.
+// isMost reports whether so many streams are most of them. A 503 that only some streams get may be that of an
+// aggregated API.
 func (t *Tracker) isMost(all, silent int) bool {
 	return all > 0 && all == len(t.streams) || 2*silent > len(t.streams)
 }
@@ -396,8 +397,8 @@ func (t *Tracker) begin() {
 	}
 }
 
-// turn logs that the server, which could not be reached, is back and refuses this daemon, or the other way round, once all
-// that fail say so.
+// turn logs that the server, which could not be reached, is back and refuses this daemon, or the other way round, once
+// all that fail say so.
 func (t *Tracker) turn(o *outage) {
 	for _, c := range t.streams {
 		if !c.since.IsZero() && c.last.Refused == o.refused {
@@ -468,8 +469,8 @@ func (t *Tracker) end() {
 	t.checkRecovery()
 }
 
-// checkRecovery sees whether all streams of an outage that is over are watched again. A moment later it is known whether
-// they stay so: a position that is not valid shows only then.
+// checkRecovery sees whether all streams of an outage that is over are watched again. A moment later it is known
+// whether they stay so: a position that is not valid shows only then.
 func (t *Tracker) checkRecovery() {
 	o := t.recovery
 	if o == nil {
@@ -491,7 +492,8 @@ func (t *Tracker) checkRecovery() {
 	}
 }
 
-// giveUp stops waiting for the streams of an outage that is over: those that are not watched fail for their own reasons.
+// giveUp stops waiting for the streams of an outage that is over: those that are not watched fail for their own
+// reasons.
 func (t *Tracker) giveUp(o *outage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -644,5 +646,6 @@ func (o Outage) Text(now time.Time) string {
 
 // Headline says it without the error.
 func (o Outage) Headline(now time.Time) string {
-	return fmt.Sprintf("%s for %s: %d of %d streams", names[o.Refused].is, now.Sub(o.Since).Round(time.Second), o.Streams, o.Of)
+	return fmt.Sprintf("%s for %s: %d of %d streams", names[o.Refused].is, now.Sub(o.Since).Round(time.Second),
+		o.Streams, o.Of)
 }

@@ -24,9 +24,9 @@ type Digest [16]byte
 //
 // What a Shape redacts is looked at too, for otherwise a Secret whose data changed would pass for the same. A digest
 // of a short secret gives it away to whoever tries all that it could be, so those digests are keyed with a number
-// that only this Digester knows and that is never stored. They match nothing after a restart: Durable is then false. Nor
-// are they stored as they are, but sealed: the objects of a stream, and the versions of one of them, may be the same but
-// for what is ignored, and nobody is to see in the checkpoint which secrets are equal, or were before.
+// that only this Digester knows and that is never stored. They match nothing after a restart: Durable is then false.
+// Nor are they stored as they are, but sealed: the objects of a stream, and the versions of one of them, may be the
+// same but for what is ignored, and nobody is to see in the checkpoint which secrets are equal, or were before.
 type Digester struct {
 	r      *object.Renderer
 	o      object.Object
@@ -69,8 +69,8 @@ func NewDigester(shape object.Shape, ignore []string) (*Digester, error) {
 // Durable reports whether the digests are worth keeping over a restart, if there are any.
 func (d *Digester) Durable() bool { return d == nil || d.seals == nil }
 
-// seal returns a digest as it is stored. One of what is hidden becomes a number that no other has, and the beginning of a
-// MAC of both.
+// seal returns a digest as it is stored. One of what is hidden becomes a number that no other has, and the beginning of
+// a MAC of both.
 func (d *Digester) seal(sum Digest) Digest {
 	if d.seals == nil {
 		return sum

@@ -13,8 +13,8 @@ import (
 	"kubejournal/internal/format/object"
 )
 
-// redactedValues finds out which redacted values of an object have changed. With each stored version of an object goes a
-// digest of each value that is redacted in it:
+// redactedValues finds out which redacted values of an object have changed. With each stored version of an object goes
+// a digest of each value that is redacted in it:
 //
 //	8 bytes    id of the key
 //	uvarint    nonce, another one for each version
@@ -22,14 +22,14 @@ import (
 //	uvarint    position of its "REDACTED" in the object, from the one before
 //	8 bytes    beginning of HMAC-SHA-256 of nonce, ordinal and value
 //
-// The key is random and only in memory, and no two digests have the same input. So whoever has the checkpoint, even several
-// copies of it over time, cannot try values, and learns neither which are equal nor which have changed. After a restart the
-// daemon cannot either: digests under another key say nothing, and their values count as unchanged until the object has
-// been read again, see Store.Missing. A key that the daemon could read from a file would let others who can read the file
-// try values.
+// The key is random and only in memory, and no two digests have the same input. So whoever has the checkpoint, even
+// several copies of it over time, cannot try values, and learns neither which are equal nor which have changed. After a
+// restart the daemon cannot either: digests under another key say nothing, and their values count as unchanged until
+// the object has been read again, see Store.Missing. A key that the daemon could read from a file would let others who
+// can read the file try values.
 //
-// A value is compared as the server sent it, without white space between tokens. Another spelling of the same value counts
-// as a change; API servers spell a value the same way each time.
+// A value is compared as the server sent it, without white space between tokens. Another spelling of the same value
+// counts as a change; API servers spell a value the same way each time.
 type redactedValues struct {
 	id    [8]byte
 	mac   hash.Hash // HMAC-SHA-256
@@ -95,8 +95,8 @@ func (r *redactedValues) drop() {
 }
 
 // move takes the next values, which are those of a version that reads shaped, as those of an object that is stored. It
-// drops them unless that is the same version: the same text, but for kind and apiVersion, which servers leave out of the
-// items of a list. It reports whether there are any.
+// drops them unless that is the same version: the same text, but for kind and apiVersion, which servers leave out of
+// the items of a list. It reports whether there are any.
 func (r *redactedValues) move(shaped, object []byte) bool {
 	if r == nil || len(r.next) == 0 {
 		return false
@@ -116,8 +116,8 @@ func (r *redactedValues) move(shaped, object []byte) bool {
 	return true
 }
 
-// digests makes what is to be stored of the next values, and drops them; where there are none it returns what is stored. It
-// is good until the next call.
+// digests makes what is to be stored of the next values, and drops them; where there are none it returns what is
+// stored. It is good until the next call.
 func (r *redactedValues) digests(stored []byte) []byte {
 	if r == nil || len(r.next) == 0 {
 		return stored

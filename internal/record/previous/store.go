@@ -59,8 +59,8 @@ type Store struct {
 	unreadable bool                                // a version could not be read, and that was logged
 }
 
-// streamHeader is the fixed part of a stream's header. It is due to be put into a batch when it has changed; headerSent is
-// the number of the last batch that it went into.
+// streamHeader is the fixed part of a stream's header. It is due to be put into a batch when it has changed; headerSent
+// is the number of the last batch that it went into.
 type streamHeader struct {
 	header     [headerSize]byte
 	headerDue  bool
@@ -123,7 +123,8 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	if !c.Changes && len(c.IgnoreFields) == 0 {
 		return nil, nil
 	}
-	s := &Store{stream: c.Stream, checkpoint: at, committed: committed, log: log, objects: c.Changes, uncommitted: map[string]numbered{}}
+	s := &Store{stream: c.Stream, checkpoint: at, committed: committed, log: log, objects: c.Changes,
+		uncommitted: map[string]numbered{}}
 	if len(c.IgnoreFields) > 0 {
 		var err error
 		if s.digester, err = NewDigester(c.Shape, c.IgnoreFields); err != nil {
@@ -180,7 +181,8 @@ func (s *Store) Load() (behind, stale bool, err error) {
 		}
 		return true, true, err
 	}
-	behind = !s.digester.Durable() || s.redacted != nil || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 || !same
+	behind = !s.digester.Durable() || s.redacted != nil || s.objects && old[0]&storesObjects == 0 ||
+		old[0]&incomplete != 0 || !same
 	if !behind {
 		h[0] &^= incomplete
 	}
@@ -372,8 +374,8 @@ func (s *Store) Missing(before Version, o *object.Object, held bool) ([]byte, er
 	return s.encode(before, held), nil
 }
 
-// encode makes what is to be stored of the version at hand. Of stored comes the object, and what belongs to that, if there
-// is one.
+// encode makes what is to be stored of the version at hand. Of stored comes the object, and what belongs to that, if
+// there is one.
 func (s *Store) encode(stored Version, held bool) []byte {
 	dst := s.next.value[:0]
 	dst = append(dst, flag(held))

@@ -55,8 +55,8 @@ func (p *Producer) Committed() uint64 { return p.committed.Load() }
 // Lines is how many lines of the producer are in the journal.
 func (p *Producer) Lines() uint64 { return p.lines.Load() }
 
-// WithRefusal returns a context that ends when the recorder refuses what the producer submits, with the cause ErrStandby:
-// a stream that has nothing to submit would not notice.
+// WithRefusal returns a context that ends when the recorder refuses what the producer submits, with the cause
+// ErrStandby: a stream that has nothing to submit would not notice.
 func (p *Producer) WithRefusal(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	p.cancel.Store(&cancel)

@@ -155,6 +155,6 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error)
 
 // isFinal reports whether retrying after an error is of no use.
 func isFinal(err error) bool {
-	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) || errors.Is(err, disk.ErrTakenOver) ||
-		errors.Is(err, errTurnOver)
+	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) ||
+		errors.Is(err, disk.ErrTakenOver) || errors.Is(err, errTurnOver)
 }

@@ -72,7 +72,11 @@ func (f *flaky) Streams() (map[string]checkpoint.Stream, error) { return f.store
 // dead, again and again. After each start the checkpoint says what the lines
 // of the journal say, and in the end seq has no hole.
 func TestCrash(t *testing.T) {
-	for seed := range uint64(6) {
+	seeds := uint64(6)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			dir := t.TempDir()
 			path, db := filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "c.db")

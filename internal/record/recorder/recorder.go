@@ -45,12 +45,13 @@ import (
 )
 
 const (
-	queueLength = 64        // batches between the streams and the writer
-	budgetBytes = 16 << 20  // bytes of lines and changes that wait to be written
-	maxWrite    = 256 << 10 // bytes per write when batches queue up (one batch may be more); more would leave the CPU's cache
-	maxPending  = 8 << 20   // bytes of changes that wait for a commit
-	maxReused   = 4 << 20   // bytes of a write buffer that is used again
-	maxPooled   = 1 << 20   // the same of a batch
+	queueLength = 64       // batches between the streams and the writer
+	budgetBytes = 16 << 20 // bytes of lines and changes that wait to be written
+	// bytes per write when batches queue up (one batch may be more); more would leave the CPU's cache
+	maxWrite   = 256 << 10
+	maxPending = 8 << 20 // bytes of changes that wait for a commit
+	maxReused  = 4 << 20 // bytes of a write buffer that is used again
+	maxPooled  = 1 << 20 // the same of a batch
 
 	retryFirst   = 100 * time.Millisecond
 	retryMax     = 5 * time.Second
@@ -88,14 +89,15 @@ type Coverage interface {
 
 // Config is the configuration of a Recorder.
 type Config struct {
-	Interval time.Duration        // between commits; default 1s. SetCommits changes it
-	NoSync   bool                 // leave syncing the journal to the kernel. SetCommits changes it
-	Seq      uint64               // of the last line in the journal
-	Rotated  checkpoint.Rotated   // as in checkpoint.Mark
-	Cluster  string               // name, for lines that are of no stream
-	File     *checkpoint.FileMark // is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
-	Coverage Coverage             // nil where the output is not a file
-	Turn     *Turn                // where there are several replicas: the turn to begin with; else nil
+	Interval time.Duration      // between commits; default 1s. SetCommits changes it
+	NoSync   bool               // leave syncing the journal to the kernel. SetCommits changes it
+	Seq      uint64             // of the last line in the journal
+	Rotated  checkpoint.Rotated // as in checkpoint.Mark
+	Cluster  string             // name, for lines that are of no stream
+	// is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
+	File     *checkpoint.FileMark
+	Coverage Coverage // nil where the output is not a file
+	Turn     *Turn    // where there are several replicas: the turn to begin with; else nil
 	Metrics  *metrics.Metrics
 	Log      *zap.Logger
 }
@@ -199,8 +201,9 @@ func (r *Recorder) release(b *Batch) {
 	b.weight = 0
 }
 
-// Pulse records in the coverage what a stream has confirmed, after everything that was submitted before. The checkpoint does
-// not need it, since a restart reads again from the position. It never blocks: if others are waiting to submit, it does nothing.
+// Pulse records in the coverage what a stream has confirmed, after everything that was submitted before. The checkpoint
+// does not need it, since a restart reads again from the position. It never blocks: if others are waiting to submit, it
+// does nothing.
 func (r *Recorder) Pulse(p *Producer, c checkpoint.Coverage) {
 	if r.cfg.Coverage == nil || p.refused.Load() {
 		return
@@ -282,7 +285,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // stopped is the error of a recorder that leaves something undone because of err.
 func stopped(ctx context.Context, err error) error {
-	return fmt.Errorf("%w; stopped (%w) before everything was written and committed, the position stays before it", err, ctx.Err())
+	return fmt.Errorf("%w; stopped (%w) before everything was written and committed, the position stays before it",
+		err, ctx.Err())
 }
 
 // retry calls step until it succeeds, cannot succeed any more, or ctx ends. step
@@ -355,7 +359,8 @@ type pending struct {
 }
 
 func newPending() pending {
-	return pending{Batch: checkpoint.NewBatch(), numbers: make(map[*Producer]uint64), pulses: make(map[string]*checkpoint.Coverage)}
+	return pending{Batch: checkpoint.NewBatch(), numbers: make(map[*Producer]uint64),
+		pulses: make(map[string]*checkpoint.Coverage)}
 }
 
 func (w *writer) run(ctx context.Context) error {
@@ -439,8 +444,8 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 	return w.limitPending(ctx)
 }
 
-// noteRemoved writes a line where files with the journal's first lines are gone: by a limit or, if that is not known, by
-// others or just before the daemon was killed.
+// noteRemoved writes a line where files with the journal's first lines are gone: by a limit or, if that is not known,
+// by others or just before the daemon was killed.
 func (w *writer) noteRemoved(ctx context.Context) error {
 	e := w.out.Extent()
 	switch {
@@ -515,7 +520,8 @@ func (w *writer) number(b *Batch) {
 
 // limitPending begins a commit where somebody waits for it or much is pending, and waits for it where that is too much.
 func (w *writer) limitPending(ctx context.Context) error {
-	if len(w.pending.waiting) > 0 || w.pending.Bytes() > maxPending/2 || len(w.pending.pulses) > 0 && w.pending.Empty() {
+	if len(w.pending.waiting) > 0 || w.pending.Bytes() > maxPending/2 ||
+		len(w.pending.pulses) > 0 && w.pending.Empty() {
 		w.startCommit(ctx)
 	}
 	for w.committed != nil && w.pending.Bytes() > maxPending {
@@ -563,8 +569,8 @@ func (w *writer) written(b *Batch, now time.Time) {
 	b.Release()
 }
 
-// writeAll writes all of p, so that no line begins in the middle of another. A crash leaves a torn line at the end. With
-// errTurnOver, n bytes were written, which are whole lines.
+// writeAll writes all of p, so that no line begins in the middle of another. A crash leaves a torn line at the end.
+// With errTurnOver, n bytes were written, which are whole lines.
 func (w *writer) writeAll(ctx context.Context, p []byte) (n int, err error) {
 	err = w.retry(ctx, func() (*fault, error) {
 		for n < len(p) {

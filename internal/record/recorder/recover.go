@@ -199,7 +199,8 @@ func (r *recovery) read() (err error) {
 	var tail journal.Tail
 	if r.found.Resumed > 0 {
 		at := r.done
-		tail, err = r.journal.ReadOn(journal.Position{Seq: at.Mark.Seq, Mark: markOf(at.Mark.LastFile()), Anchored: at.Anchored, Hole: at.Hole}, r.line)
+		tail, err = r.journal.ReadOn(journal.Position{Seq: at.Mark.Seq, Mark: markOf(at.Mark.LastFile()),
+			Anchored: at.Anchored, Hole: at.Hole}, r.line)
 	} else {
 		tail, err = r.journal.ReadBack(markOf(r.from), r.from.Seq, r.marked && !r.lost, r.line)
 	}
@@ -233,8 +234,8 @@ func (r *recovery) line(raw []byte, seq uint64) error {
 		r.known.Reset()
 		state.Apply(&checkpoint.Transition{
 			Type: h.Type, Origin: h.Origin, Namespace: []byte(h.Namespace), Name: []byte(h.Name), UID: []byte(h.UID),
-			ResourceVersion: []byte(h.ResourceVersion), FromResourceVersion: []byte(h.FromResourceVersion), Reason: h.Reason,
-			Time: h.Time.UnixNano(), Count: h.Count,
+			ResourceVersion: []byte(h.ResourceVersion), FromResourceVersion: []byte(h.FromResourceVersion),
+			Reason: h.Reason, Time: h.Time.UnixNano(), Count: h.Count,
 		}, &r.known)
 		if state.Open != nil {
 			state.Turn = h.Term
@@ -372,7 +373,8 @@ func (r *Recovered) continueFile(m checkpoint.Mark, last uint64) {
 	if behind || m.File != (checkpoint.FileMark{}) {
 		r.Stdout = m.Seq
 	}
-	if behind && m.File.FirstSeq == 0 { // a version that did not note how far the file was, or took stdout for an empty one
+	// a version that did not note how far the file was, or took stdout for an empty one
+	if behind && m.File.FirstSeq == 0 {
 		r.Seq = last
 	}
 }

@@ -110,7 +110,11 @@ func (c *countdown) Err() error {
 // what it comes to uninterrupted, and no start does again what one before has
 // committed.
 func TestRecoverInterrupted(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 20))
 			n := 20 + r.IntN(120)

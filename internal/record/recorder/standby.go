@@ -15,8 +15,8 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// Where several replicas journal the same streams, one of them writes: the leader. The others, the standbys, run the same
-// streams, and hold their batches until the leader publishes how far it has come:
+// Where several replicas journal the same streams, one of them writes: the leader. The others, the standbys, run the
+// same streams, and hold their batches until the leader publishes how far it has come:
 //
 //	streams --Submit--> queue --writer--> held --(published)--> pending --committer--> checkpoint
 //
@@ -30,8 +30,8 @@ import (
 // begun continues to the end of a line. One that was suspended between the question and the write is not stopped: what it
 // then writes has the ids that the lines of the other replica have.
 
-// maxHeld is how many bytes of lines and changes a standby holds. Then it drops those of the stream with the most, which
-// begins again where its checkpoint is.
+// maxHeld is how many bytes of lines and changes a standby holds. Then it drops those of the stream with the most,
+// which begins again where its checkpoint is.
 const maxHeld = 32 << 20
 
 // heldOverhead is what a batch takes besides, in bytes. One that only moves a position has nothing else.
@@ -190,8 +190,8 @@ func (w *writer) lead(ctx context.Context) error {
 	return nil
 }
 
-// publishable returns the position of a stream up to which everything is written, also where the server has dropped the history
-// behind it; ok is false in the middle of a list.
+// publishable returns the position of a stream up to which everything is written, also where the server has dropped the
+// history behind it; ok is false in the middle of a list.
 func publishable(s *checkpoint.Stream) (position string, ok bool) {
 	whole := s.PendingGap == "" || s.PendingGap == line.Expired
 	return s.ResourceVersion, s.ResourceVersion != "" && whole && s.Open == nil && s.Closing == nil
@@ -238,8 +238,8 @@ func (w *writer) admit(b *Batch) bool {
 	return false
 }
 
-// trim drops the lines of a watch that others have written, and reports whether there is something left to write. What these lines
-// make known is committed before a line is written: after a crash, it is not in this replica's journal.
+// trim drops the lines of a watch that others have written, and reports whether there is something left to write. What
+// these lines make known is committed before a line is written: after a crash, it is not in this replica's journal.
 func (w *writer) trim(b *Batch) bool {
 	stream := b.producer.stream
 	published, ok := w.published[stream]
@@ -283,7 +283,8 @@ func (w *writer) follow(b *Batch) {
 		}
 	}
 	switch {
-	case len(b.ends) == 0 && (b.Changes.State == nil || b.Changes.State.ResourceVersion == ""): // what is known, and no position
+	// what is known, and no position
+	case len(b.ends) == 0 && (b.Changes.State == nil || b.Changes.State.ResourceVersion == ""):
 		w.written(b, time.Now())
 	case !b.isOfWatch():
 		w.refuse(b.producer)
@@ -350,7 +351,8 @@ func (w *writer) limitHeld() {
 			most = b.producer
 		}
 	}
-	w.cfg.Log.Warn("too many lines are held, restarting the stream from its checkpoint", zap.String("stream", most.stream),
+	w.cfg.Log.Warn("too many lines are held, restarting the stream from its checkpoint",
+		zap.String("stream", most.stream),
 		zap.Int("heldBytes", bytes[most]))
 	w.refuse(most)
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ErrStandby means that a stream's batch was dropped, since another replica writes, or has written since a list was begun. The stream
-// must take its position from the checkpoint again.
+// ErrStandby means that a stream's batch was dropped, since another replica writes, or has written since a list was
+// begun. The stream must take its position from the checkpoint again.
 var ErrStandby = errors.New("another replica writes")
 
 // Turn says whose turn it is to write. It does not change; SetTurn replaces it.
@@ -20,9 +20,9 @@ type Turn struct {
 	May func() bool
 	// Term counts the turns of all replicas; of a leader, at least 1.
 	Term uint64
-	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3" is a
-	// stream whose first list was begun in the turn of that number. "!pods" has, of the stream pods, checkpoint.Stream.Restored.
-	// AnyOther stands for the streams that have no position here.
+	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3"
+	// is a stream whose first list was begun in the turn of that number. "!pods" has, of the stream pods,
+	// checkpoint.Stream.Restored. AnyOther stands for the streams that have no position here.
 	Published map[string]string
 	// Led has the numbers of this replica's own turns, as far as they are known.
 	Led map[uint64]bool
@@ -50,15 +50,16 @@ func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
 
 // Published is what other replicas have published of a stream.
 type Published struct {
-	Position string          // up to there everything is written and committed; "" if none was published
-	Restored uint64          // as in checkpoint.Stream, of that position, or of what was begun
-	Begun    bool            // another replica has begun a list, a first one or one after a restore, of which that is not known
-	Other    bool            // the turn before this one was another replica's
-	Listed   bool            // Listing was called in this turn
-	Standby  bool            // it is another replica's turn to write
-	Over     <-chan struct{} // closed when there may be another answer
-	Turn     uint64          // the number of the turn
-	turn     *Turn
+	Position string // up to there everything is written and committed; "" if none was published
+	Restored uint64 // as in checkpoint.Stream, of that position, or of what was begun
+	// another replica has begun a list, a first one or one after a restore, of which that is not known
+	Begun   bool
+	Other   bool            // the turn before this one was another replica's
+	Listed  bool            // Listing was called in this turn
+	Standby bool            // it is another replica's turn to write
+	Over    <-chan struct{} // closed when there may be another answer
+	Turn    uint64          // the number of the turn
+	turn    *Turn
 }
 
 // OthersSince reports whether another replica may have written between this replica's turn of that number and this one.
@@ -104,7 +105,8 @@ func (r *Recorder) Published(stream string) Published {
 	return published
 }
 
-// Listing notes that a stream begins a list in the turn of that number: it takes care of what others have published before.
+// Listing notes that a stream begins a list in the turn of that number: it takes care of what others have published
+// before.
 func (r *Recorder) Listing(stream string, turn uint64) {
 	r.positions.mu.Lock()
 	defer r.positions.mu.Unlock()
@@ -169,8 +171,8 @@ type positions struct {
 }
 
 // keepIdle is how long a leader publishes the position of a stream that it does not run: during an update, the others
-// may still have it, or have it already. Behind that it publishes that somebody has begun it: what others have written of a
-// stream that is added later is not forgotten.
+// may still have it, or have it already. Behind that it publishes that somebody has begun it: what others have written
+// of a stream that is added later is not forgotten.
 const keepIdle = 10 * time.Minute
 
 // Positions returns up to where each stream is committed, for Turn.Published of the other replicas, and the version of

@@ -67,8 +67,9 @@ func (c *limitedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// turns has at most a few requests be answered at once: an answer can take CPU time and memory in proportion to the number of
-// streams. Each is rendered into memory first, so that a client that reads slowly does not keep others waiting.
+// turns has at most a few requests be answered at once: an answer can take CPU time and memory in proportion to the
+// number of streams. Each is rendered into memory first, so that a client that reads slowly does not keep others
+// waiting.
 type turns chan struct{}
 
 func (t turns) wrap(h http.Handler) http.Handler {

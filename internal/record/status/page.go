@@ -39,9 +39,11 @@ var (
 	// pageEdition changes when the daemon serves another page, so that an open one reloads itself.
 	pageEdition = digest(pageHTML + pageCSS + pageJS)
 
-	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else. data: is for the icon.
-	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; connect-src 'self'; "+
-		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'", digest(pageCSS), digest(pageJS))
+	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else. data: is for the
+	// icon.
+	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; "+
+		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", digest(pageCSS),
+		digest(pageJS))
 )
 
 func digest(s string) string {
@@ -128,7 +130,8 @@ func (s *Site) look(now time.Time) page {
 	checks, _ := s.runChecks()
 	p.addChecks(checks)
 	if p.Reload.Fault = printable(p.Reload.Fault); p.Reload.Fault != "" {
-		p.Alerts = append(p.Alerts, fmt.Sprintf("The config edited %s is not in effect, the one from before runs: %s", ago(now, p.Reload.At), p.Reload.Fault))
+		p.Alerts = append(p.Alerts, fmt.Sprintf("The config edited %s is not in effect, the one from before runs: %s",
+			ago(now, p.Reload.At), p.Reload.Fault))
 	}
 	if len(p.Alerts) > 0 {
 		p.Level = bad
@@ -167,8 +170,8 @@ func (p *page) addStreams(all []streams.Status) (attend int) {
 	return attend
 }
 
-// addCharts draws what all streams together have written, and each by itself. Those of the streams have one scale, so that
-// they can be compared.
+// addCharts draws what all streams together have written, and each by itself. Those of the streams have one scale, so
+// that they can be compared.
 func (p *page) addCharts(all series, of map[string]series) {
 	p.Chart = draw(all, all.peak())
 	top := uint32(0)

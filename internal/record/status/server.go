@@ -16,7 +16,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// What a client can hold. Requests have no bodies: one that does is answered without reading it, and its connection closed.
+// What a client can hold. Requests have no bodies: one that does is answered without reading it, and its connection
+// closed.
 const (
 	maxConnections    = 100
 	maxHeaderBytes    = 8 << 10
@@ -44,7 +45,8 @@ func Listen(addr string, h http.Handler) (*Server, error) {
 	}
 	return &Server{
 		http: &http.Server{
-			Handler: withoutBody(h), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+			Handler: withoutBody(h), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
+			MaxHeaderBytes: maxHeaderBytes,
 		},
 		listener: &limitListener{TCPListener: l.(*net.TCPListener), max: maxConnections},
 	}, nil
@@ -106,7 +108,8 @@ func CheckProfile(addr string) error {
 		return fmt.Errorf("%q is no port number; write 127.0.0.1:6060", port)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return errors.New("profiles are served on loopback only; write 127.0.0.1:6060, and reach it with kubectl port-forward or ssh -L")
+		return errors.New("profiles are served on loopback only; write 127.0.0.1:6060, and reach it with kubectl " +
+			"port-forward or ssh -L")
 	}
 	return nil
 }

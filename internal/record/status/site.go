@@ -100,9 +100,14 @@ func NewSite(registry *prometheus.Registry, checks []Check, running func() []str
 	s.mux.Handle("GET /{$}", rendering.wrap(http.HandlerFunc(s.page)))
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.Handle("GET /streams", rendering.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.streamsNow()) })))
-	s.mux.Handle("GET /status", rendering.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.statusNow()) })))
-	s.mux.Handle("GET /metrics", rendering.wrap(promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})))
+	s.mux.Handle("GET /streams", rendering.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, s.streamsNow())
+	})))
+	s.mux.Handle("GET /status", rendering.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, s.statusNow())
+	})))
+	s.mux.Handle("GET /metrics",
+		rendering.wrap(promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})))
 	return s
 }
 
@@ -111,8 +116,8 @@ func (s *Site) Show(checks []Check, running func() []streams.Status, about func(
 	s.view.Store(&view{checks, running, about})
 }
 
-// ServeHTTP bounds the time in which a client takes a response: one that does not read cannot hold it for ever. The limit is
-// not the server's, as a profile takes as long as the client asks for.
+// ServeHTTP bounds the time in which a client takes a response: one that does not read cannot hold it for ever. The
+// limit is not the server's, as a profile takes as long as the client asks for.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(responseTimeout)) // a test's writer may have none
 	s.mux.ServeHTTP(w, r)

@@ -58,10 +58,11 @@ type Checkpoint struct {
 
 // Stream is one entry of /streams, and of streams in /status.
 type Stream struct {
-	Stream          string    `json:"stream"`
-	State           string    `json:"state"`
-	Reason          string    `json:"reason,omitempty"`
-	Unreadable      string    `json:"unreadable,omitempty"`  // the objects that the server cannot list, the first of them by name
+	Stream string `json:"stream"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// the objects that the server cannot list, the first of them by name
+	Unreadable      string    `json:"unreadable,omitempty"`
 	DidYouMean      string    `json:"didYouMean,omitempty"`  // the resource that a pending name may be a misspelling of
 	Unreachable     bool      `json:"unreachable,omitempty"` // it fails because of the outage
 	Since           time.Time `json:"since,omitzero"`        // in this state
@@ -84,8 +85,8 @@ func (s *Site) statusNow() Status {
 	about := s.view.Load().about()
 	checks, ready := s.runChecks()
 	now := Status{
-		Version: about.Version, Commit: about.Commit, Started: about.Started.UTC(), Ready: ready, Checks: checks, Streams: s.streamsNow(),
-		Server: about.Server, Config: about.Config, Election: about.Election,
+		Version: about.Version, Commit: about.Commit, Started: about.Started.UTC(), Ready: ready, Checks: checks,
+		Streams: s.streamsNow(), Server: about.Server, Config: about.Config, Election: about.Election,
 	}
 	if o := about.Outage; !o.Since.IsZero() {
 		now.Outage = &Outage{o.Since.UTC(), o.Streams, o.Attempts, o.Reason, o.Error, o.Refused}
@@ -103,9 +104,10 @@ func (s *Site) streamsNow() []Stream {
 	now := time.Now()
 	for _, s := range s.rates.streams() {
 		one := Stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, Unreadable: s.Unreadable, DidYouMean: s.Near, Unreachable: s.Unreachable,
-			Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
-			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: s.LastGap.UTC(), Events: s.Lines,
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, Unreadable: s.Unreadable, DidYouMean: s.Near,
+			Unreachable: s.Unreachable, Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
+			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000,
+			LastGap: s.LastGap.UTC(), Events: s.Lines,
 		}
 		if s.State != watcher.Watching {
 			one.FailingSince = s.Failing.UTC()
@@ -138,7 +140,8 @@ func FetchStatus(ctx context.Context, address string) (*Status, error) {
 	}
 	s := new(Status)
 	if err := json.Unmarshal(body, s); err != nil || s.Version == "" || s.Checks == nil || s.Streams == nil {
-		return nil, fmt.Errorf("%s is not a kubejournal daemon, or one of another version: its /status lacks version, checks or streams; name another address with --address HOST:PORT", address)
+		return nil, fmt.Errorf("%s is not a kubejournal daemon, or one of another version: its /status lacks "+
+			"version, checks or streams; name another address with --address HOST:PORT", address)
 	}
 	return s, nil
 }
@@ -155,7 +158,8 @@ func Fetch(ctx context.Context, address, path string) ([]byte, error) {
 		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err // the rest is the address again
 		}
-		return nil, fmt.Errorf("no kubejournal answers at %s: %w; is it running, and does it listen there? name another address with --address HOST:PORT", address, err)
+		return nil, fmt.Errorf("no kubejournal answers at %s: %w; is it running, and does it listen there? name "+
+			"another address with --address HOST:PORT", address, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
@@ -164,9 +168,11 @@ func Fetch(ctx context.Context, address, path string) ([]byte, error) {
 	}
 	switch {
 	case response.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("%s is not a kubejournal daemon, or one older than this command: %s to %s; name another address with --address HOST:PORT", address, response.Status, path)
+		return nil, fmt.Errorf("%s is not a kubejournal daemon, or one older than this command: %s to %s; name "+
+			"another address with --address HOST:PORT", address, response.Status, path)
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s is not a kubejournal daemon: %s to %s; name another address with --address HOST:PORT", address, response.Status, path)
+		return nil, fmt.Errorf("%s is not a kubejournal daemon: %s to %s; name another address with --address "+
+			"HOST:PORT", address, response.Status, path)
 	}
 	return body, nil
 }

@@ -90,7 +90,8 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 		if name := r.spec.Name; desired[name].spec.Name == "" {
 			m.m.ForgetStream(name)
 			m.ending.Go(func() { // the output may be blocked
-				_ = m.rec.End(ctx, name, coverage.Removed) // it fails only where ctx has ended, and with it all coverage
+				// it fails only where ctx has ended, and with it all coverage
+				_ = m.rec.End(ctx, name, coverage.Removed)
 			})
 			m.log.Info("no longer journalled, its position is kept", zap.String("stream", name))
 		}
@@ -101,7 +102,8 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	return d, err
 }
 
-// namesUnknown reports whether new entries, whose errors are errs, name what the server did not have when it was asked last.
+// namesUnknown reports whether new entries, whose errors are errs, name what the server did not have when it was asked
+// last.
 func (m *Manager) namesUnknown(o Options, errs []error) bool {
 	for i, err := range errs {
 		if errors.As(err, new(*discovery.NotFoundError)) && !contains(m.options.Resources, o.Resources[i]) {
@@ -111,12 +113,14 @@ func (m *Manager) namesUnknown(o Options, errs []error) bool {
 	return false
 }
 
-// same reports whether the running stream before already does what now asks for, so that it need not be restarted. That the
-// server prefers another version is no reason to, as long as it still serves the old one; and ids change while it runs.
+// same reports whether the running stream before already does what now asks for, so that it need not be restarted. That
+// the server prefers another version is no reason to, as long as it still serves the old one; and ids change while it
+// runs.
 func (m *Manager) same(before, now wanted) bool {
 	was, is := before.spec, now.spec
 	is.IDScope = was.IDScope
-	if was.Target.Resource.Version != is.Target.Resource.Version && sameEntry(before.entry, now.entry) && m.serves(was.Target) {
+	if was.Target.Resource.Version != is.Target.Resource.Version && sameEntry(before.entry, now.entry) &&
+		m.serves(was.Target) {
 		is.Target.Resource.Version = was.Target.Resource.Version
 	}
 	return reflect.DeepEqual(was, is)

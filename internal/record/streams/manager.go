@@ -1,12 +1,12 @@
 // Package streams runs the streams of a config, and keeps track of what cannot run.
 //
 // The goroutine of Run owns which streams run. Apply hands it other options; it compares what each stream is to be
-// (watcher.Spec) with what it is, and replaces those that differ, once all options are validated. The new stream takes the
-// position from the checkpoint, as after a restart of the daemon.
+// (watcher.Spec) with what it is, and replaces those that differ, once all options are validated. The new stream takes
+// the position from the checkpoint, as after a restart of the daemon.
 //
-// What the server serves changes by itself. That stops no stream: the watch of a resource that goes away brings its objects'
-// deletions and ends with a 404, and then the stream is dropped or pending. While something is pending because the server
-// does not have it, or an entry has a wildcard, CustomResourceDefinitions are watched to ask again in time.
+// What the server serves changes by itself. That stops no stream: the watch of a resource that goes away brings its
+// objects' deletions and ends with a 404, and then the stream is dropped or pending. While something is pending because
+// the server does not have it, or an entry has a wildcard, CustomResourceDefinitions are watched to ask again in time.
 package streams
 
 import (
@@ -137,8 +137,8 @@ func New(
 	}
 }
 
-// CheckOptions returns what only the server can say to be wrong with options, one error per fault. Resources that are not
-// there are no fault. Safe for concurrent use.
+// CheckOptions returns what only the server can say to be wrong with options, one error per fault. Resources that are
+// not there are no fault. Safe for concurrent use.
 func (m *Manager) CheckOptions(o Options) []error { return m.faults(m.desired(o)) }
 
 // faults is CheckOptions for the streams of options.
@@ -272,8 +272,8 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	return err
 }
 
-// startAll starts what does not run and is not to wait, and notes what cannot run. It returns how many streams that waited
-// are not desired any more.
+// startAll starts what does not run and is not to wait, and notes what cannot run. It returns how many streams that
+// waited are not desired any more.
 func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs []error) (dropped int, err error) {
 	if m.owed == nil {
 		if err := m.loadOwed(desired, errs); err != nil {

@@ -91,7 +91,8 @@ func (m *Manager) setUnresolved(errs []error) {
 	}
 }
 
-// wait says when something pending is tried again, at longer and longer intervals. before is what it waited for until now.
+// wait says when something pending is tried again, at longer and longer intervals. before is what it waited for until
+// now.
 func (m *Manager) wait(before *waiting, name, reason string, err error) *waiting {
 	w := &waiting{name: name, reason: reason, since: time.Now(), pause: pendingFirst}
 	if before != nil {
@@ -166,8 +167,8 @@ func entryKey(r config.Resource) string {
 	return fmt.Sprintf("entry %s %q %q %q", r.Name, r.Namespaces, r.LabelSelector, r.FieldSelector)
 }
 
-// clearLost ends the time in which a stream without a position counts as one that a lost checkpoint had: once all that the
-// config names are past their first sync, and so have a position that is committed.
+// clearLost ends the time in which a stream without a position counts as one that a lost checkpoint had: once all that
+// the config names are past their first sync, and so have a position that is committed.
 func (m *Manager) clearLost() {
 	if len(m.owed) == 0 || len(m.pending()) > 0 || m.Synced() != nil {
 		return

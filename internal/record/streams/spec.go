@@ -15,8 +15,8 @@ import (
 	"kubejournal/internal/watcher"
 )
 
-// spec says how a resolved stream reads and writes. It follows from what it is given and from what the server serves, so
-// that a stream whose spec is still the same need not be touched.
+// spec says how a resolved stream reads and writes. It follows from what it is given and from what the server serves,
+// so that a stream whose spec is still the same need not be touched.
 func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 	resource := d.GVR.GroupResource()
 	var redact []string
@@ -34,16 +34,17 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 			Drop: sorted(o.DropFields), Redact: sorted(redact),
 			Secret: o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"},
 		},
-		Target:       client.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector, Shard: client.Shard(d.Entry.Shard)},
+		Target: client.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector,
+			FieldSelector: d.FieldSelector, Shard: client.Shard(d.Entry.Shard)},
 		MaxLineBytes: int(o.MaxLineBytes),
 		Selection:    watcher.Selection{Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter},
 		Payload:      object.Payload(d.Entry.Payload),
 		Changes:      d.Entry.Changes,
 		IgnoreFields: d.Entry.IgnoreFields,
 	}
-	// Streams with disjoint selectors share objects too, since an object can move from one to the other; and a stream that
-	// is added later begins with objects that may already have lines. So any selector counts, whatever else the config
-	// has.
+	// Streams with disjoint selectors share objects too, since an object can move from one to the other; and a stream
+	// that is added later begins with objects that may already have lines. So any selector counts, whatever else the
+	// config has.
 	if d.Selects() || d.Overlaps {
 		spec.IDScope = d.StreamName().Whole().String() // an object has the same id in all shards
 	}
@@ -56,7 +57,8 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 // heldBackBy returns the keys of an entry that keep changes out of the journal.
 func heldBackBy(s *watcher.Spec) (keys []string) {
 	holds := [len(coverage.HoldingBack)]bool{
-		s.Selection.Types != nil, s.Selection.Filter != "", len(s.Selection.ExcludeNamespaces) > 0, len(s.IgnoreFields) > 0, s.SkipInitial,
+		s.Selection.Types != nil, s.Selection.Filter != "", len(s.Selection.ExcludeNamespaces) > 0,
+		len(s.IgnoreFields) > 0, s.SkipInitial,
 	}
 	for n, key := range coverage.HoldingBack {
 		if holds[n] {
@@ -71,9 +73,9 @@ func sorted(paths []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(paths)))
 }
 
-// applies reports whether a redact rule applies to a resource. A rule whose name means nothing the server has applies to the
-// resource that it may be a misspelling of, so that a slip shows too little and not too much. A rule with an ambiguous name
-// applies to every resource that the name could mean.
+// applies reports whether a redact rule applies to a resource. A rule whose name means nothing the server has applies
+// to the resource that it may be a misspelling of, so that a slip shows too little and not too much. A rule with an
+// ambiguous name applies to every resource that the name could mean.
 func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) bool {
 	if strings.EqualFold(rule.Resource, resource.Resource) {
 		return true

@@ -150,15 +150,15 @@ func (m *Manager) Outage() outage.Outage {
 	return o
 }
 
-// Reachable returns nil, or an error where the API server has been unreachable for so long that the daemon is not ready.
-// Safe for concurrent use.
+// Reachable returns nil, or an error where the API server has been unreachable for so long that the daemon is not
+// ready. Safe for concurrent use.
 func (m *Manager) Reachable() error { return m.outages.Unready(m.Outage()) }
 
 // maxNamed bounds how many streams a text names.
 const maxNamed = 10
 
-// Stalled says which streams make no progress, and why, but for those that Outage explains; empty when there are none. It is
-// for people and does not change readiness. Safe for concurrent use.
+// Stalled says which streams make no progress, and why, but for those that Outage explains; empty when there are none.
+// It is for people and does not change readiness. Safe for concurrent use.
 func (m *Manager) Stalled() string {
 	var stalled []string
 	now := time.Now()

@@ -23,7 +23,8 @@ func (w *world) populate() {
 		w.there = append(w.there, w.define(d))
 	}
 	for i := range max(2, min(namespaces, w.Pods/20)) {
-		n := w.newObject("namespaces", "", fmt.Sprintf("%s-%s", words[i/3%len(words)], []string{"prod", "staging", "dev"}[i%3]))
+		n := w.newObject("namespaces", "",
+			fmt.Sprintf("%s-%s", words[i/3%len(words)], []string{"prod", "staging", "dev"}[i%3]))
 		n.labels = fmt.Sprintf(`"kubernetes.io/metadata.name":"%s","team":"%s"`, n.name, w.word())
 		n.body, n.status = `"spec":{"finalizers":["kubernetes"]}`, `{"phase":"Active"}`
 		w.there = append(w.there, n)
@@ -127,18 +128,29 @@ func (w *world) configure() {
 
 func (w *world) newNode(i int) *item {
 	n := w.newObject("nodes", "", fmt.Sprintf("node-%d", i))
-	n.labels = fmt.Sprintf(`"beta.kubernetes.io/arch":"amd64","beta.kubernetes.io/os":"linux","kubernetes.io/arch":"amd64","kubernetes.io/hostname":"%s","kubernetes.io/os":"linux","node.kubernetes.io/instance-type":"m7.4xlarge","topology.kubernetes.io/region":"eu1","topology.kubernetes.io/zone":"eu1-%c"`, n.name, 'a'+i%3)
+	n.labels = fmt.Sprintf(`"beta.kubernetes.io/arch":"amd64","beta.kubernetes.io/os":"linux",`+
+		`"kubernetes.io/arch":"amd64","kubernetes.io/hostname":"%s","kubernetes.io/os":"linux",`+
+		`"node.kubernetes.io/instance-type":"m7.4xlarge","topology.kubernetes.io/region":"eu1",`+
+		`"topology.kubernetes.io/zone":"eu1-%c"`, n.name, 'a'+i%3)
 	n.annotations = `"node.alpha.kubernetes.io/ttl":"0","volumes.kubernetes.io/controller-managed-attach-detach":"true"`
-	n.body = fmt.Sprintf(`"spec":{"podCIDR":"10.%d.%d.0/24","podCIDRs":["10.%d.%d.0/24"],"providerID":"cloud:///eu1/%s"}`, 1+i>>8, i&255, 1+i>>8, i&255, w.hex(8))
+	n.body = fmt.Sprintf(`"spec":{"podCIDR":"10.%d.%d.0/24","podCIDRs":["10.%d.%d.0/24"],`+
+		`"providerID":"cloud:///eu1/%s"}`, 1+i>>8, i&255, 1+i>>8, i&255, w.hex(8))
 	var b strings.Builder
 	for i := range 25 {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		image := "registry.example.com/" + w.word() + "/" + w.word()
-		fmt.Fprintf(&b, `{"names":["%s@sha256:%s","%s:1.%d.%d"],"sizeBytes":%d}`, image, w.hex(32), image, w.IntN(30), w.IntN(10), w.IntN(400e6))
+		fmt.Fprintf(&b, `{"names":["%s@sha256:%s","%s:1.%d.%d"],"sizeBytes":%d}`, image, w.hex(32), image, w.IntN(30),
+			w.IntN(10), w.IntN(400e6))
 	}
-	n.status = fmt.Sprintf(`{"capacity":{"cpu":"16","ephemeral-storage":"209702892Ki","memory":"64771368Ki","pods":"110"},"allocatable":{"cpu":"15890m","ephemeral-storage":"192188443124","memory":"61850920Ki","pods":"110"},"conditions":[$conditions],"addresses":[{"type":"InternalIP","address":"10.0.%s"},{"type":"Hostname","address":"%s"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}},"nodeInfo":{"machineID":"%s","systemUUID":"%s","bootID":"%s","kernelVersion":"6.12.40","osImage":"Linux","containerRuntimeVersion":"containerd://2.1.4","kubeletVersion":"v1.37.2","operatingSystem":"linux","architecture":"amd64"},"images":[%s]}`,
+	n.status = fmt.Sprintf(`{"capacity":{"cpu":"16","ephemeral-storage":"209702892Ki","memory":"64771368Ki",`+
+		`"pods":"110"},"allocatable":{"cpu":"15890m","ephemeral-storage":"192188443124","memory":"61850920Ki",`+
+		`"pods":"110"},"conditions":[$conditions],"addresses":[{"type":"InternalIP","address":"10.0.%s"},{`+
+		`"type":"Hostname","address":"%s"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}},"nodeInfo":{`+
+		`"machineID":"%s","systemUUID":"%s","bootID":"%s","kernelVersion":"6.12.40","osImage":"Linux",`+
+		`"containerRuntimeVersion":"containerd://2.1.4","kubeletVersion":"v1.37.2","operatingSystem":"linux",`+
+		`"architecture":"amd64"},"images":[%s]}`,
 		hostOf(n.name), n.name, w.hex(16), w.uid(), w.uid(), b.String())
 	w.beat(n)
 	return n
@@ -148,13 +160,15 @@ func (w *world) newNode(i int) *item {
 func (w *world) beat(n *item) {
 	var b strings.Builder
 	for i, c := range [][3]string{
-		{"MemoryPressure", "False", "KubeletHasSufficientMemory"}, {"DiskPressure", "False", "KubeletHasNoDiskPressure"},
-		{"PIDPressure", "False", "KubeletHasSufficientPID"}, {"Ready", "True", "KubeletReady"},
+		{"MemoryPressure", "False", "KubeletHasSufficientMemory"},
+		{"DiskPressure", "False", "KubeletHasNoDiskPressure"}, {"PIDPressure", "False", "KubeletHasSufficientPID"},
+		{"Ready", "True", "KubeletReady"},
 	} {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `{"type":"%s","status":"%s","lastHeartbeatTime":"%s","lastTransitionTime":"%s","reason":"%s","message":"kubelet reports %s"}`,
+		fmt.Fprintf(&b, `{"type":"%s","status":"%s","lastHeartbeatTime":"%s","lastTransitionTime":"%s","reason":"%s",`+
+			`"message":"kubelet reports %s"}`,
 			c[0], c[1], second(w.now), second(begin.Add(-30*day)), c[2], c[2])
 	}
 	head, rest, _ := strings.Cut(n.status, `"conditions":[`)
@@ -195,10 +209,14 @@ type custom struct {
 func (w *world) newCertificate(d *deployment) *custom {
 	c := &custom{item: w.newObject("certificates", d.namespace, d.name+"-tls"), manager: "cert-manager-certificates-issuing"}
 	c.generation = 1
-	c.body = fmt.Sprintf(`"spec":{"secretName":"%s-tls","dnsNames":["%s.example.com"],"issuerRef":{"kind":"ClusterIssuer","name":"letsencrypt"},"duration":"2160h0m0s"}`, d.name, d.name)
+	c.body = fmt.Sprintf(`"spec":{"secretName":"%s-tls","dnsNames":["%s.example.com"],"issuerRef":{`+
+		`"kind":"ClusterIssuer","name":"letsencrypt"},"duration":"2160h0m0s"}`, d.name, d.name)
 	c.observe = func(c *custom) {
-		c.status = fmt.Sprintf(`{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"%s","reason":"Ready","message":"Certificate is up to date and has not expired","observedGeneration":1}],"notBefore":"%s","notAfter":"%s","renewalTime":"%s","revision":%d}`,
-			second(begin.Add(-10*day)), second(w.now), second(w.now.Add(90*day)), second(w.now.Add(60*day)), 1+w.IntN(50))
+		c.status = fmt.Sprintf(`{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"%s",`+
+			`"reason":"Ready","message":"Certificate is up to date and has not expired","observedGeneration":1}],`+
+			`"notBefore":"%s","notAfter":"%s","renewalTime":"%s","revision":%d}`,
+			second(begin.Add(-10*day)), second(w.now), second(w.now.Add(90*day)), second(w.now.Add(60*day)),
+			1+w.IntN(50))
 	}
 	c.observe(c)
 	return c
@@ -207,15 +225,22 @@ func (w *world) newCertificate(d *deployment) *custom {
 func (w *world) newApplication(d *deployment) *custom {
 	c := &custom{item: w.newObject("applications", d.namespace, d.name), manager: "argocd-application-controller"}
 	c.generation = 1
-	c.body = fmt.Sprintf(`"spec":{"project":"%s","source":{"repoURL":"https://git.example.com/%s/deploy.git","path":"apps/%s","targetRevision":"main","helm":{"valueFiles":["values.yaml","values-%s.yaml"]}},"destination":{"server":"https://kubernetes.default.svc","namespace":"%s"},"syncPolicy":{"automated":{"prune":true,"selfHeal":true}}}`,
+	c.body = fmt.Sprintf(`"spec":{"project":"%s","source":{"repoURL":"https://git.example.com/%s/deploy.git",`+
+		`"path":"apps/%s","targetRevision":"main","helm":{"valueFiles":["values.yaml","values-%s.yaml"]}},`+
+		`"destination":{"server":"https://kubernetes.default.svc","namespace":"%s"},"syncPolicy":{"automated":{`+
+		`"prune":true,"selfHeal":true}}}`,
 		d.namespace, d.namespace, d.name, d.namespace, d.namespace)
 	c.observe = func(c *custom) {
 		var b strings.Builder
-		for _, kind := range []string{"ConfigMap", "Service", "ServiceAccount", "Deployment", "HorizontalPodAutoscaler", "NetworkPolicy"} {
-			fmt.Fprintf(&b, `,{"kind":"%s","version":"v1","namespace":"%s","name":"%s","status":"Synced","health":{"status":"Healthy"}}`, kind, d.namespace, d.name)
+		for _, kind := range []string{"ConfigMap", "Service", "ServiceAccount", "Deployment", "HorizontalPodAutoscaler",
+			"NetworkPolicy"} {
+			fmt.Fprintf(&b, `,{"kind":"%s","version":"v1","namespace":"%s","name":"%s","status":"Synced","health":{`+
+				`"status":"Healthy"}}`, kind, d.namespace, d.name)
 		}
-		c.status = fmt.Sprintf(`{"sync":{"status":"%s","revision":"%s"},"health":{"status":"%s"},"reconciledAt":"%s","operationState":{"phase":"Succeeded","startedAt":"%s"},"resources":[%s]}`,
-			[]string{"Synced", "Synced", "OutOfSync"}[w.IntN(3)], w.hex(20), []string{"Healthy", "Progressing"}[w.IntN(2)], second(w.now), second(w.now), b.String()[1:])
+		c.status = fmt.Sprintf(`{"sync":{"status":"%s","revision":"%s"},"health":{"status":"%s"},"reconciledAt":"%s",`+
+			`"operationState":{"phase":"Succeeded","startedAt":"%s"},"resources":[%s]}`,
+			[]string{"Synced", "Synced", "OutOfSync"}[w.IntN(3)], w.hex(20),
+			[]string{"Healthy", "Progressing"}[w.IntN(2)], second(w.now), second(w.now), b.String()[1:])
 	}
 	c.observe(c)
 	return c
@@ -231,7 +256,8 @@ func (w *world) reconcile() {
 
 // definitions are group, plural, kind, version, short name and a column of the resources that operators brought.
 var definitions = [][6]string{
-	{"cert-manager.io", "certificates", "Certificate", "v1", "cert", ".status.conditions[?(@.type==\\\"Ready\\\")].status"},
+	{"cert-manager.io", "certificates", "Certificate", "v1", "cert",
+		".status.conditions[?(@.type==\\\"Ready\\\")].status"},
 	{"argoproj.io", "applications", "Application", "v1alpha1", "app", ".status.sync.status"},
 	{"monitoring.example.com", "servicemonitors", "ServiceMonitor", "v1", "smon", ".metadata.creationTimestamp"},
 }
@@ -245,11 +271,18 @@ func (w *world) define(d [6]string) *item {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `"%s%d":{"type":"string","description":"The %s of the %s that the %s of its %s names, if it has one."}`, w.word(), i, w.word(), w.word(), w.word(), w.word())
+		fmt.Fprintf(&b, `"%s%d":{"type":"string","description":"The %s of the %s that the %s of its %s names, if it `+
+			`has one."}`, w.word(), i, w.word(), w.word(), w.word(), w.word())
 	}
-	o.body = fmt.Sprintf(`"spec":{"group":"%s","names":{"plural":"%s","singular":"%s","shortNames":["%s"],"kind":"%s","listKind":"%sList"},"scope":"Namespaced","versions":[{"name":"%s","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{%s}}}}},"subresources":{"status":{}},"additionalPrinterColumns":[{"name":"Status","type":"string","jsonPath":"%s"}]}],"conversion":{"strategy":"None"}}`,
+	o.body = fmt.Sprintf(`"spec":{"group":"%s","names":{"plural":"%s","singular":"%s","shortNames":["%s"],`+
+		`"kind":"%s","listKind":"%sList"},"scope":"Namespaced","versions":[{"name":"%s","served":true,"storage":true,`+
+		`"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{%s}}}}},`+
+		`"subresources":{"status":{}},"additionalPrinterColumns":[{"name":"Status","type":"string",`+
+		`"jsonPath":"%s"}]}],"conversion":{"strategy":"None"}}`,
 		d[0], d[1], strings.ToLower(d[2]), d[4], d[2], d[2], d[3], b.String(), d[5])
-	o.status = fmt.Sprintf(`{"conditions":[{"type":"Established","status":"True","reason":"InitialNamesAccepted","message":"the initial names have been accepted"}],"acceptedNames":{"plural":"%s","singular":"%s","shortNames":["%s"],"kind":"%s","listKind":"%sList"},"storedVersions":["%s"]}`,
+	o.status = fmt.Sprintf(`{"conditions":[{"type":"Established","status":"True","reason":"InitialNamesAccepted",`+
+		`"message":"the initial names have been accepted"}],"acceptedNames":{"plural":"%s","singular":"%s",`+
+		`"shortNames":["%s"],"kind":"%s","listKind":"%sList"},"storedVersions":["%s"]}`,
 		d[1], strings.ToLower(d[2]), d[4], d[2], d[2], d[3])
 	return o
 }

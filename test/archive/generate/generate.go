@@ -48,7 +48,8 @@ func Journal(ctx context.Context, path string, o Options) (Done, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return Done{}, fmt.Errorf("%s exists", path)
 	}
-	file, err := journal.OpenFile(path, journal.Options{MaxSize: o.Bytes / int64(max(1, o.Segments)), Compress: o.Compress})
+	file, err := journal.OpenFile(path,
+		journal.Options{MaxSize: o.Bytes / int64(max(1, o.Segments)), Compress: o.Compress})
 	if err != nil {
 		return Done{}, err
 	}

@@ -30,7 +30,8 @@ func (o *item) append(b []byte) []byte {
 			b = append(append(append(append(append(b, '"'), key...), `":"`...), value...), `",`...)
 		}
 	}
-	b = append(append(append(append(append(b, `{"kind":"`...), o.Kind...), `","apiVersion":"`...), o.apiVersion...), `","metadata":{`...)
+	b = append(append(append(append(append(b, `{"kind":"`...), o.Kind...), `","apiVersion":"`...), o.apiVersion...),
+		`","metadata":{`...)
 	text("name", o.name)
 	text("generateName", o.generateName)
 	text("namespace", o.namespace)
@@ -41,7 +42,8 @@ func (o *item) append(b []byte) []byte {
 	}
 	b = append(o.created.AppendFormat(append(b, `"creationTimestamp":"`...), time.RFC3339), '"')
 	if !o.deleting.IsZero() {
-		b = append(o.deleting.AppendFormat(append(b, `,"deletionTimestamp":"`...), time.RFC3339), `","deletionGracePeriodSeconds":30`...)
+		b = append(o.deleting.AppendFormat(append(b, `,"deletionTimestamp":"`...), time.RFC3339),
+			`","deletionGracePeriodSeconds":30`...)
 	}
 	if o.labels != "" {
 		b = append(append(append(b, `,"labels":{`...), o.labels...), '}')
@@ -50,7 +52,8 @@ func (o *item) append(b []byte) []byte {
 		b = append(append(append(b, `,"annotations":{`...), o.annotations...), '}')
 	}
 	if p := o.owner; p != nil {
-		b = fmt.Appendf(b, `,"ownerReferences":[{"apiVersion":"%s","kind":"%s","name":"%s","uid":"%s","controller":true,"blockOwnerDeletion":true}]`,
+		b = fmt.Appendf(b, `,"ownerReferences":[{"apiVersion":"%s","kind":"%s","name":"%s","uid":"%s",`+
+			`"controller":true,"blockOwnerDeletion":true}]`,
 			p.apiVersion, p.Kind, p.name, p.uid)
 	}
 	b = append(b, '}')
@@ -91,14 +94,15 @@ func (w *world) suffix(n int) string {
 	return string(b)
 }
 
-var words = strings.Fields(`account address alert audit auth batch billing broker cache cart catalog checkout claim cluster config
-	consumer control cron customer data delivery device directory document driver email engine event export feed file filter
-	forecast frontend fulfil gateway geo graph identity image import index ingest inventory invoice job key ledger limit link
-	listing loader locale log mail media merge message metric mobile model notify object offer order partner payment photo
-	policy portal price producer profile promo proxy query queue quota rank rate recommend region relay render report request
-	resource review route rule scan schedule score search secret sender session settle ship signal site sms source stock store
-	stream subscription supply support sync tariff task tax team tenant ticket token tracker trade transfer upload user vault
-	vendor video voucher wallet warehouse web webhook worker zone`)
+var words = strings.Fields(
+	`account address alert audit auth batch billing broker cache cart catalog checkout claim cluster config consumer
+	control cron customer data delivery device directory document driver email engine event export feed file filter
+	forecast frontend fulfil gateway geo graph identity image import index ingest inventory invoice job key ledger
+	limit link listing loader locale log mail media merge message metric mobile model notify object offer order partner
+	payment photo policy portal price producer profile promo proxy query queue quota rank rate recommend region relay
+	render report request resource review route rule scan schedule score search secret sender session settle ship
+	signal site sms source stock store stream subscription supply support sync tariff task tax team tenant ticket token
+	tracker trade transfer upload user vault vendor video voucher wallet warehouse web webhook worker zone`)
 
 func (w *world) word() string { return words[w.IntN(len(words))] }
 

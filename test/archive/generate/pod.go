@@ -69,9 +69,11 @@ func (p *pod) observe() {
 		if b.Len() > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `{"type":"%s","status":"%s","lastProbeTime":null,"lastTransitionTime":"%s"`, kind, status, second(at))
+		fmt.Fprintf(&b, `{"type":"%s","status":"%s","lastProbeTime":null,"lastTransitionTime":"%s"`, kind,
+			status, second(at))
 		if !is {
-			b.WriteString(`,"reason":"ContainersNotReady","message":"containers with unready status: [` + strings.Join(p.containers, " ") + `]"`)
+			b.WriteString(`,"reason":"ContainersNotReady","message":"containers with unready status: [` +
+				strings.Join(p.containers, " ") + `]"`)
 		}
 		b.WriteByte('}')
 	}
@@ -89,17 +91,21 @@ func (p *pod) observe() {
 		state := `"waiting":{"reason":"ContainerCreating"}`
 		switch {
 		case p.failing:
-			state = fmt.Sprintf(`"waiting":{"reason":"CrashLoopBackOff","message":"back-off 5m0s restarting failed container=%s pod=%s_%s(%s)"}`, name, p.name, p.namespace, p.uid)
+			state = fmt.Sprintf(`"waiting":{"reason":"CrashLoopBackOff","message":"back-off 5m0s restarting failed `+
+				`container=%s pod=%s_%s(%s)"}`, name, p.name, p.namespace, p.uid)
 		case p.finished:
-			state = fmt.Sprintf(`"terminated":{"exitCode":0,"reason":"Completed","startedAt":"%s","finishedAt":"%s","containerID":"containerd://%s"}`, second(p.started), second(p.started.Add(8*time.Second)), p.id)
+			state = fmt.Sprintf(`"terminated":{"exitCode":0,"reason":"Completed","startedAt":"%s","finishedAt":"%s",`+
+				`"containerID":"containerd://%s"}`, second(p.started), second(p.started.Add(8*time.Second)), p.id)
 		case p.phase == "Running":
 			state = `"running":{"startedAt":"` + second(p.started) + `"}`
 		}
 		last := ""
 		if p.restarts > 0 {
-			last = fmt.Sprintf(`"terminated":{"exitCode":1,"reason":"Error","startedAt":"%s","finishedAt":"%s","containerID":"containerd://%s"}`, second(p.started.Add(-time.Minute)), second(p.started), p.id)
+			last = fmt.Sprintf(`"terminated":{"exitCode":1,"reason":"Error","startedAt":"%s","finishedAt":"%s",`+
+				`"containerID":"containerd://%s"}`, second(p.started.Add(-time.Minute)), second(p.started), p.id)
 		}
-		fmt.Fprintf(&b, `{"name":"%s","state":{%s},"lastState":{%s},"ready":%t,"restartCount":%d,"image":"%s","imageID":"%s@sha256:%s"`, name, state, last, p.ready, p.restarts, p.image, p.image, p.imageID)
+		fmt.Fprintf(&b, `{"name":"%s","state":{%s},"lastState":{%s},"ready":%t,"restartCount":%d,"image":"%s",`+
+			`"imageID":"%s@sha256:%s"`, name, state, last, p.ready, p.restarts, p.image, p.image, p.imageID)
 		if p.id != "" {
 			fmt.Fprintf(&b, `,"containerID":"containerd://%s"`, p.id)
 		}
@@ -109,7 +115,8 @@ func (p *pod) observe() {
 	if p.ip != "" {
 		ips = fmt.Sprintf(`"podIP":"%s","podIPs":[{"ip":"%s"}],`, p.ip, p.ip)
 	}
-	p.status = fmt.Sprintf(`{"phase":"%s","conditions":[%s],"hostIP":"10.0.%s","hostIPs":[{"ip":"10.0.%s"}],%s"startTime":"%s","containerStatuses":[%s],"qosClass":"Burstable"}`,
+	p.status = fmt.Sprintf(`{"phase":"%s","conditions":[%s],"hostIP":"10.0.%s","hostIPs":[{`+
+		`"ip":"10.0.%s"}],%s"startTime":"%s","containerStatuses":[%s],"qosClass":"Burstable"}`,
 		p.phase, conditions, hostOf(p.node), hostOf(p.node), ips, second(p.scheduled), b.String())
 }
 
@@ -183,7 +190,9 @@ func (w *world) stopPod(p *pod) {
 // crash is a container that fails and is started again a minute later.
 func (w *world) crash() {
 	d, _ := pick(w, w.deployments, nil)
-	p, ok := pick(w, d.sets[len(d.sets)-1].pods, func(p *pod) bool { return p.ready && !p.failing && p.deleting.IsZero() })
+	p, ok := pick(w, d.sets[len(d.sets)-1].pods, func(p *pod) bool {
+		return p.ready && !p.failing && p.deleting.IsZero()
+	})
 	if !ok {
 		return
 	}
@@ -231,8 +240,11 @@ func (w *world) again(o *occurrence) {
 }
 
 func (o *occurrence) observe(last time.Time) {
-	o.body = fmt.Sprintf(`"involvedObject":{"kind":"%s","namespace":"%s","name":"%s","uid":"%s","apiVersion":"%s","resourceVersion":"%d"},"reason":"%s","message":%q,"source":{"component":"%s"},"firstTimestamp":"%s","lastTimestamp":"%s","count":%d,"type":"%s","eventTime":null,"reportingComponent":"%s","reportingInstance":""`,
-		o.about.Kind, o.about.namespace, o.about.name, o.about.uid, o.about.apiVersion, o.about.version, o.reason, o.message, o.reporter, second(o.first), second(last), o.count, o.level, o.reporter)
+	o.body = fmt.Sprintf(`"involvedObject":{"kind":"%s","namespace":"%s","name":"%s","uid":"%s","apiVersion":"%s",`+
+		`"resourceVersion":"%d"},"reason":"%s","message":%q,"source":{"component":"%s"},"firstTimestamp":"%s",`+
+		`"lastTimestamp":"%s","count":%d,"type":"%s","eventTime":null,"reportingComponent":"%s","reportingInstance":""`,
+		o.about.Kind, o.about.namespace, o.about.name, o.about.uid, o.about.apiVersion, o.about.version, o.reason,
+		o.message, o.reporter, second(o.first), second(last), o.count, o.level, o.reporter)
 }
 
 // cronJob starts a job now and then.
@@ -242,7 +254,8 @@ type cronJob struct {
 }
 
 func (w *world) newCronJob(d *deployment) *cronJob {
-	return &cronJob{d.namespace, d.name + "-" + w.word(), strings.ReplaceAll(strings.ReplaceAll(d.podSpec, "$tag", "1.0.0"), `"restartPolicy":"Always"`, `"restartPolicy":"Never"`), 0}
+	return &cronJob{d.namespace, d.name + "-" + w.word(), strings.ReplaceAll(strings.ReplaceAll(d.podSpec, "$tag",
+		"1.0.0"), `"restartPolicy":"Always"`, `"restartPolicy":"Never"`), 0}
 }
 
 // runJob is a job with one pod that succeeds, from its beginning to its removal.
@@ -250,9 +263,12 @@ func (w *world) runJob() {
 	c, _ := pick(w, w.cronJobs, nil)
 	c.runs++
 	j := w.newObject("jobs", c.namespace, fmt.Sprintf("%s-%d", c.name, 29400000+c.runs*5))
-	labels := fmt.Sprintf(`"batch.kubernetes.io/controller-uid":"%s","batch.kubernetes.io/job-name":"%s","job-name":"%s"`, j.uid, j.name, j.name)
+	labels := fmt.Sprintf(`"batch.kubernetes.io/controller-uid":"%s","batch.kubernetes.io/job-name":"%s",`+
+		`"job-name":"%s"`, j.uid, j.name, j.name)
 	j.labels, j.generation = labels, 1
-	j.body = fmt.Sprintf(`"spec":{"parallelism":1,"completions":1,"backoffLimit":6,"selector":{"matchLabels":{"batch.kubernetes.io/controller-uid":"%s"}},"template":{"metadata":{"labels":{%s}},"spec":{%s}},"ttlSecondsAfterFinished":100,"completionMode":"NonIndexed","suspend":false}`,
+	j.body = fmt.Sprintf(`"spec":{"parallelism":1,"completions":1,"backoffLimit":6,"selector":{"matchLabels":{`+
+		`"batch.kubernetes.io/controller-uid":"%s"}},"template":{"metadata":{"labels":{%s}},"spec":{%s}},`+
+		`"ttlSecondsAfterFinished":100,"completionMode":"NonIndexed","suspend":false}`,
 		j.uid, labels, strings.ReplaceAll(c.podSpec, "-$token", ""))
 	j.status = `{}`
 	w.add(j, w.by(controllers, ""))
@@ -260,12 +276,16 @@ func (w *world) runJob() {
 	p.labels, p.containers, p.image = labels, []string{c.name}, "registry.example.com/"+c.namespace+"/"+c.name
 	p.body = `"spec":{` + strings.ReplaceAll(c.podSpec, "$token", w.suffix(5)) + `}`
 	w.launch(p, p.image, func() {
-		j.status = fmt.Sprintf(`{"startTime":"%s","active":1,"ready":1,"terminating":0,"uncountedTerminatedPods":{}}`, second(j.created))
+		j.status = fmt.Sprintf(`{"startTime":"%s","active":1,"ready":1,"terminating":0,"uncountedTerminatedPods":{}}`,
+			second(j.created))
 		w.modify(j, w.by(controllers, "status"))
 		w.after(8*time.Second, func() {
 			p.phase, p.finished = "Succeeded", true
 			w.update(p)
-			j.status = fmt.Sprintf(`{"conditions":[{"type":"Complete","status":"True","lastProbeTime":"%s","lastTransitionTime":"%s","reason":"CompletionsReached","message":"Reached expected number of succeeded pods"}],"startTime":"%s","completionTime":"%s","succeeded":1,"ready":0,"terminating":0,"uncountedTerminatedPods":{}}`,
+			j.status = fmt.Sprintf(`{"conditions":[{"type":"Complete","status":"True","lastProbeTime":"%s",`+
+				`"lastTransitionTime":"%s","reason":"CompletionsReached","message":"Reached expected number of `+
+				`succeeded pods"}],"startTime":"%s","completionTime":"%s","succeeded":1,"ready":0,"terminating":0,`+
+				`"uncountedTerminatedPods":{}}`,
 				second(w.now), second(w.now), second(j.created), second(w.now))
 			w.modify(j, w.by(controllers, "status"))
 			w.emit(j, "Completed", "Job completed", "job-controller", "Normal")

@@ -43,12 +43,14 @@ func (w *world) newDeployment(namespace string) *deployment {
 	d.replicas = 1 + int(min(40, w.ExpFloat64()*7))
 	d.manager = []string{"argocd-controller", "helm", "kubectl-client-side-apply"}[w.IntN(3)]
 	d.generation = d.revision
-	d.labels = fmt.Sprintf(`"app.kubernetes.io/instance":"%s","app.kubernetes.io/managed-by":"Helm","app.kubernetes.io/name":"%s","app.kubernetes.io/part-of":"%s","helm.sh/chart":"%s-%d.%d.%d","team":"%s"`,
+	d.labels = fmt.Sprintf(`"app.kubernetes.io/instance":"%s","app.kubernetes.io/managed-by":"Helm",`+
+		`"app.kubernetes.io/name":"%s","app.kubernetes.io/part-of":"%s","helm.sh/chart":"%s-%d.%d.%d","team":"%s"`,
 		d.name, d.name, w.word(), name, w.IntN(9), w.IntN(30), w.IntN(9), w.word())
 	d.podSpec = w.podSpec(d)
 	d.slice = w.newObject("endpointslices", namespace, d.name+"-"+w.suffix(5))
 	d.slice.generation = 1
-	d.slice.labels = fmt.Sprintf(`"endpointslice.kubernetes.io/managed-by":"endpointslice-controller.k8s.io","kubernetes.io/service-name":"%s"`, d.name)
+	d.slice.labels = fmt.Sprintf(`"endpointslice.kubernetes.io/managed-by":"endpointslice-controller.k8s.io",`+
+		`"kubernetes.io/service-name":"%s"`, d.name)
 	return d
 }
 
@@ -57,7 +59,10 @@ func (w *world) podSpec(d *deployment) string {
 	var b strings.Builder
 	b.WriteString(`"volumes":[`)
 	fmt.Fprintf(&b, `{"name":"config","configMap":{"name":"%s-config","defaultMode":420}},`, d.name)
-	b.WriteString(`{"name":"tmp","emptyDir":{}},{"name":"kube-api-access-$token","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}],"defaultMode":420}}],"containers":[`)
+	b.WriteString(`{"name":"tmp","emptyDir":{}},{"name":"kube-api-access-$token","projected":{"sources":[{` +
+		`"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt",` +
+		`"items":[{"key":"ca.crt","path":"ca.crt"}]}},{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{` +
+		`"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}],"defaultMode":420}}],"containers":[`)
 	for i := range d.containers() {
 		if i > 0 {
 			b.WriteByte(',')
@@ -66,25 +71,46 @@ func (w *world) podSpec(d *deployment) string {
 		if i == 1 {
 			name, image = "proxy", "registry.example.com/platform/proxy:1.29.3"
 		}
-		fmt.Fprintf(&b, `{"name":"%s","image":"%s","args":["--port=8080","--config=/etc/%s/config.yaml","--log-level=%s"],"ports":[{"name":"http","containerPort":8080,"protocol":"TCP"},{"name":"metrics","containerPort":9090,"protocol":"TCP"}],"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.name"}}}`, name, image, d.name, []string{"info", "debug", "warn"}[w.IntN(3)])
+		fmt.Fprintf(&b, `{"name":"%s","image":"%s","args":["--port=8080","--config=/etc/%s/config.yaml",`+
+			`"--log-level=%s"],"ports":[{"name":"http","containerPort":8080,"protocol":"TCP"},{"name":"metrics",`+
+			`"containerPort":9090,"protocol":"TCP"}],"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{`+
+			`"apiVersion":"v1","fieldPath":"metadata.name"}}}`, name, image, d.name,
+			[]string{"info", "debug", "warn"}[w.IntN(3)])
 		for range 1 + w.IntN(8) {
 			key := strings.ToUpper(w.word() + "_" + w.word())
 			switch w.IntN(4) {
 			case 0:
-				fmt.Fprintf(&b, `,{"name":"%s_URL","value":"http://%s-%s.%s.svc.cluster.local:8080/v%d"}`, key, w.word(), w.word(), d.namespace, 1+w.IntN(3))
+				fmt.Fprintf(&b, `,{"name":"%s_URL","value":"http://%s-%s.%s.svc.cluster.local:8080/v%d"}`, key,
+					w.word(), w.word(), d.namespace, 1+w.IntN(3))
 			case 1:
-				fmt.Fprintf(&b, `,{"name":"%s_SECRET","valueFrom":{"secretKeyRef":{"name":"%s-%s","key":"%s"}}}`, key, d.name, w.word(), w.word())
+				fmt.Fprintf(&b, `,{"name":"%s_SECRET","valueFrom":{"secretKeyRef":{"name":"%s-%s","key":"%s"}}}`, key,
+					d.name, w.word(), w.word())
 			case 2:
 				fmt.Fprintf(&b, `,{"name":"%s","value":"%d"}`, key, w.IntN(100000))
 			default:
 				fmt.Fprintf(&b, `,{"name":"%s_MODE","value":"%s"}`, key, w.word())
 			}
 		}
-		fmt.Fprintf(&b, `],"resources":{"limits":{"cpu":"%d","memory":"%dMi"},"requests":{"cpu":"%dm","memory":"%dMi"}},`, 1+w.IntN(4), 256*(1+w.IntN(8)), 50*(1+w.IntN(20)), 128*(1+w.IntN(8)))
-		fmt.Fprintf(&b, `"volumeMounts":[{"name":"config","mountPath":"/etc/%s"},{"name":"tmp","mountPath":"/tmp"},{"name":"kube-api-access-$token","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],`, d.name)
-		fmt.Fprintf(&b, `"livenessProbe":{"httpGet":{"path":"/healthz","port":"http","scheme":"HTTP"},"initialDelaySeconds":%d,"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3},"readinessProbe":{"httpGet":{"path":"/ready","port":"http","scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":5,"successThreshold":1,"failureThreshold":3},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent","securityContext":{"capabilities":{"drop":["ALL"]},"runAsNonRoot":true,"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false}}`, 5*w.IntN(6))
+		fmt.Fprintf(&b, `],"resources":{"limits":{"cpu":"%d","memory":"%dMi"},"requests":{"cpu":"%dm",`+
+			`"memory":"%dMi"}},`, 1+w.IntN(4), 256*(1+w.IntN(8)), 50*(1+w.IntN(20)), 128*(1+w.IntN(8)))
+		fmt.Fprintf(&b, `"volumeMounts":[{"name":"config","mountPath":"/etc/%s"},{"name":"tmp","mountPath":"/tmp"},{`+
+			`"name":"kube-api-access-$token","readOnly":true,`+
+			`"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],`, d.name)
+		fmt.Fprintf(&b, `"livenessProbe":{"httpGet":{"path":"/healthz","port":"http","scheme":"HTTP"},`+
+			`"initialDelaySeconds":%d,"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,`+
+			`"failureThreshold":3},"readinessProbe":{"httpGet":{"path":"/ready","port":"http","scheme":"HTTP"},`+
+			`"timeoutSeconds":1,"periodSeconds":5,"successThreshold":1,"failureThreshold":3},`+
+			`"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File",`+
+			`"imagePullPolicy":"IfNotPresent","securityContext":{"capabilities":{"drop":["ALL"]},"runAsNonRoot":true,`+
+			`"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false}}`, 5*w.IntN(6))
 	}
-	fmt.Fprintf(&b, `],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"%s","serviceAccount":"%s","securityContext":{"runAsUser":%d,"fsGroup":2000,"seccompProfile":{"type":"RuntimeDefault"}},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"`, d.name, d.name, 1000+w.IntN(60000))
+	fmt.Fprintf(&b, `],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst",`+
+		`"serviceAccountName":"%s","serviceAccount":"%s","securityContext":{"runAsUser":%d,"fsGroup":2000,`+
+		`"seccompProfile":{"type":"RuntimeDefault"}},"schedulerName":"default-scheduler","tolerations":[{`+
+		`"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{`+
+		`"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],`+
+		`"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"`, d.name, d.name,
+		1000+w.IntN(60000))
 	return b.String()
 }
 
@@ -117,7 +143,8 @@ func (w *world) release(d *deployment) *replicaSet {
 	rs.annotations = fmt.Sprintf(`"deployment.kubernetes.io/desired-replicas":"%d","deployment.kubernetes.io/max-replicas":"%d","deployment.kubernetes.io/revision":"%d"`, d.replicas, d.replicas+1, d.revision)
 	d.annotations = fmt.Sprintf(`"deployment.kubernetes.io/revision":"%d","meta.helm.sh/release-name":"%s","meta.helm.sh/release-namespace":"%s"`, d.revision, d.name, d.namespace)
 	template := func(labels string) string {
-		return fmt.Sprintf(`{"metadata":{"labels":{%s},"annotations":{%s}},"spec":{%s}}`, labels, rs.podAnnotations, strings.ReplaceAll(rs.podSpec, "-$token", ""))
+		return fmt.Sprintf(`{"metadata":{"labels":{%s},"annotations":{%s}},"spec":{%s}}`, labels, rs.podAnnotations,
+			strings.ReplaceAll(rs.podSpec, "-$token", ""))
 	}
 	d.template, rs.template = template(d.labelsOf("")), template(rs.labels)
 	d.sets = append(d.sets, rs)
@@ -127,14 +154,17 @@ func (w *world) release(d *deployment) *replicaSet {
 // respec puts the number of replicas into the spec.
 func (d *deployment) respec() {
 	d.generation++
-	d.body = fmt.Sprintf(`"spec":{"replicas":%d,"selector":{"matchLabels":{%s}},"template":%s,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":"25%%","maxSurge":"25%%"}},"revisionHistoryLimit":2,"progressDeadlineSeconds":600}`,
+	d.body = fmt.Sprintf(`"spec":{"replicas":%d,"selector":{"matchLabels":{%s}},"template":%s,"strategy":{`+
+		`"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":"25%%","maxSurge":"25%%"}},`+
+		`"revisionHistoryLimit":2,"progressDeadlineSeconds":600}`,
 		d.replicas, d.labelsOf(""), d.template)
 }
 
 func (rs *replicaSet) respec(wanted int) {
 	rs.wanted = wanted
 	rs.generation++
-	rs.body = fmt.Sprintf(`"spec":{"replicas":%d,"selector":{"matchLabels":{%s}},"template":%s}`, wanted, rs.labels, rs.template)
+	rs.body = fmt.Sprintf(`"spec":{"replicas":%d,"selector":{"matchLabels":{%s}},"template":%s}`, wanted, rs.labels,
+		rs.template)
 }
 
 func (rs *replicaSet) ready() (n int) {
@@ -149,7 +179,8 @@ func (rs *replicaSet) ready() (n int) {
 // observe makes the status of a replica set.
 func (rs *replicaSet) observe() {
 	ready := rs.ready()
-	rs.status = fmt.Sprintf(`{"replicas":%d,"fullyLabeledReplicas":%d,"readyReplicas":%d,"availableReplicas":%d,"observedGeneration":%d}`,
+	rs.status = fmt.Sprintf(`{"replicas":%d,"fullyLabeledReplicas":%d,"readyReplicas":%d,"availableReplicas":%d,`+
+		`"observedGeneration":%d}`,
 		len(rs.pods), len(rs.pods), ready, ready, rs.generation)
 }
 
@@ -166,14 +197,21 @@ func (w *world) observe(d *deployment) {
 			if endpoints.Len() > 0 {
 				endpoints.WriteByte(',')
 			}
-			fmt.Fprintf(&endpoints, `{"addresses":["%s"],"conditions":{"ready":%t,"serving":%t,"terminating":%t},"targetRef":{"kind":"Pod","namespace":"%s","name":"%s","uid":"%s"},"nodeName":"%s","zone":"eu1-a"}`,
+			fmt.Fprintf(&endpoints, `{"addresses":["%s"],"conditions":{"ready":%t,"serving":%t,"terminating":%t},`+
+				`"targetRef":{"kind":"Pod","namespace":"%s","name":"%s","uid":"%s"},"nodeName":"%s","zone":"eu1-a"}`,
 				p.ip, p.ready, p.ready, !p.deleting.IsZero(), p.namespace, p.name, p.uid, p.node)
 		}
 	}
 	last := d.sets[len(d.sets)-1]
-	d.status = fmt.Sprintf(`{"observedGeneration":%d,"replicas":%d,"updatedReplicas":%d,"readyReplicas":%d,"availableReplicas":%d,"unavailableReplicas":%d,"conditions":[{"type":"Available","status":"True","lastUpdateTime":"%s","lastTransitionTime":"%s","reason":"MinimumReplicasAvailable","message":"Deployment has minimum availability."},{"type":"Progressing","status":"True","lastUpdateTime":"%s","lastTransitionTime":"%s","reason":"ReplicaSetUpdated","message":"ReplicaSet \"%s\" is progressing."}]}`,
-		d.generation, all, len(last.pods), ready, ready, max(0, all-ready), second(d.created), second(d.created), second(w.now), second(d.created), last.name)
-	d.slice.body = fmt.Sprintf(`"addressType":"IPv4","endpoints":[%s],"ports":[{"name":"http","port":8080,"protocol":"TCP"},{"name":"metrics","port":9090,"protocol":"TCP"}]`, endpoints.String())
+	d.status = fmt.Sprintf(`{"observedGeneration":%d,"replicas":%d,"updatedReplicas":%d,"readyReplicas":%d,`+
+		`"availableReplicas":%d,"unavailableReplicas":%d,"conditions":[{"type":"Available","status":"True",`+
+		`"lastUpdateTime":"%s","lastTransitionTime":"%s","reason":"MinimumReplicasAvailable","message":"Deployment `+
+		`has minimum availability."},{"type":"Progressing","status":"True","lastUpdateTime":"%s",`+
+		`"lastTransitionTime":"%s","reason":"ReplicaSetUpdated","message":"ReplicaSet \"%s\" is progressing."}]}`,
+		d.generation, all, len(last.pods), ready, ready, max(0, all-ready), second(d.created), second(d.created),
+		second(w.now), second(d.created), last.name)
+	d.slice.body = fmt.Sprintf(`"addressType":"IPv4","endpoints":[%s],"ports":[{"name":"http","port":8080,`+
+		`"protocol":"TCP"},{"name":"metrics","port":9090,"protocol":"TCP"}]`, endpoints.String())
 }
 
 // report writes what controllers say of a replica set whose pods have changed.

@@ -21,8 +21,8 @@ const (
 // begin is when the journal begins.
 var begin = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
-// world is the cluster, and the daemon that watches it. Its clock goes with the bytes that are written, so that a journal of
-// any size is about a day.
+// world is the cluster, and the daemon that watches it. Its clock goes with the bytes that are written, so that a
+// journal of any size is about a day.
 type world struct {
 	Options
 	*rand.Rand
@@ -90,7 +90,8 @@ func newWorld(o Options) *world {
 		{Group: "batch", Version: "v1", Resource: "jobs", Kind: "Job"},
 		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Kind: "Lease"},
 		{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices", Kind: "EndpointSlice"},
-		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition"},
+		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+			Kind: "CustomResourceDefinition"},
 		{Group: "cert-manager.io", Version: "v1", Resource: "certificates", Kind: "Certificate"},
 		{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications", Kind: "Application"},
 	} {

@@ -1,6 +1,7 @@
-// Command ask measures how long the program takes to answer questions to a journal, each in a process of its own, and what
-// one would use without it, for two of the questions: what a namespace had at a time, and what happened to an object. These
-// read the last few files alone, and their times are multiplied to those of all files. It prints lines as go test -bench does.
+// Command ask measures how long the program takes to answer questions to a journal, each in a process of its own, and
+// what one would use without it, for two of the questions: what a namespace had at a time, and what happened to an
+// object. These read the last few files alone, and their times are multiplied to those of all files. It prints lines as
+// go test -bench does.
 //
 //	go run ./test/bench/ask -program bin/kubejournal -duckdb bin/duckdb bin/archive/journal.jsonl
 package main
@@ -74,7 +75,8 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 		{"all-names", []string{"get", "pods", "--at", at, "-o", "name"}, 0},
 		{"all-table", []string{"get", "pods", "--at", at}, 0},
 		{"all-json", []string{"get", "pods", "--at", at, "-o", "json"}, 0},
-		{"history", []string{"history", "pod/" + a.pod, "-n", a.namespace, "--all", "-o", "json", "--until", at}, 3}, // there is a gap
+		// there is a gap
+		{"history", []string{"history", "pod/" + a.pod, "-n", a.namespace, "--all", "-o", "json", "--until", at}, 3},
 		{"blame", []string{"blame", "pod/" + a.pod, "-n", a.namespace, "--at", at}, 0},
 		{"diff-hour", []string{"diff", "-n", a.namespace, "--since", from, "--until", at, "--stat", "--all"}, 1},
 		{"verify", []string{"index", "--verify"}, 0},
@@ -103,8 +105,8 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 
 // report prints what an answer took; seconds are those for all files.
 func report(out io.Writer, question, way string, c cost, seconds float64, rows int) {
-	fmt.Fprintf(out, "BenchmarkAsk/question=%s/way=%s 1 %d ns/op %.4f s %.3f cpu-s %.1f rss-MiB %d rows\n", question, way,
-		c.wall.Nanoseconds(), seconds, c.cpu.Seconds(), float64(c.memory)/1024, rows)
+	fmt.Fprintf(out, "BenchmarkAsk/question=%s/way=%s 1 %d ns/op %.4f s %.3f cpu-s %.1f rss-MiB %d rows\n",
+		question, way, c.wall.Nanoseconds(), seconds, c.cpu.Seconds(), float64(c.memory)/1024, rows)
 }
 
 // others asks what one would use without the program.
@@ -197,14 +199,19 @@ func (a *archive) questions() []question {
 	return []question{
 		{
 			"namespace",
-			fmt.Sprintf(`reduce (inputs | select(.resource == "pods" and .namespace == %q and .time <= %q)) as $line ({}; if $line.type == "DELETED" then del(.[$line.uid]) else .[$line.uid] = $line.object end) | .[]`, a.namespace, a.last),
-			fmt.Sprintf(`grep -F '"resource":"pods","kind":"Pod","namespace":"%s"'`, a.namespace), // the lines, not the state
+			fmt.Sprintf(`reduce (inputs | select(.resource == "pods" and .namespace == %q and .time <= %q)) as $line `+
+				`({}; if $line.type == "DELETED" then del(.[$line.uid]) else .[$line.uid] = $line.object end) | .[]`,
+				a.namespace, a.last),
+			// the lines, not the state
+			fmt.Sprintf(`grep -F '"resource":"pods","kind":"Pod","namespace":"%s"'`, a.namespace),
 			fmt.Sprintf(`SELECT object FROM journal WHERE resource = 'pods' AND namespace = '%s' AND time <= '%s'
-				QUALIFY row_number() OVER (PARTITION BY uid ORDER BY seq DESC) = 1 AND type <> 'DELETED'`, a.namespace, strings.TrimSuffix(a.last, "Z")),
+				QUALIFY row_number() OVER (PARTITION BY uid ORDER BY seq DESC) = 1 AND type <> 'DELETED'`, a.namespace,
+				strings.TrimSuffix(a.last, "Z")),
 		},
 		{
 			"history",
-			fmt.Sprintf(`inputs | select(.resource == "pods" and .namespace == %q and .name == %q)`, a.namespace, a.pod),
+			fmt.Sprintf(`inputs | select(.resource == "pods" and .namespace == %q and .name == %q)`,
+				a.namespace, a.pod),
 			fmt.Sprintf(`grep -F '"resource":"pods","kind":"Pod","namespace":"%s","name":"%s"'`, a.namespace, a.pod),
 			fmt.Sprintf(`SELECT seq, time, type, manager, changes FROM journal
 				WHERE resource = 'pods' AND namespace = '%s' AND name = '%s' ORDER BY seq`, a.namespace, a.pod),
@@ -252,8 +259,8 @@ func (a *archive) duckdb(folder, question string) (rows int, c cost, err error) 
 	return len(result.Rows), c, err
 }
 
-// lines counts the ends of lines in what is written. Keeping that would count as memory of the next process: what it has
-// from its parent before it begins is a part of its peak.
+// lines counts the ends of lines in what is written. Keeping that would count as memory of the next process: what it
+// has from its parent before it begins is a part of its peak.
 type lines int
 
 func (l *lines) Write(p []byte) (int, error) {

@@ -54,7 +54,8 @@ func Raw(ctx context.Context, w Watch, out io.Writer) error {
 	if w.Resource.Group == "" {
 		path = "/api/"
 	}
-	url := w.Config.Host + path + w.Resource.Version + "/" + w.Resource.Resource + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + w.From
+	url := w.Config.Host + path + w.Resource.Version + "/" + w.Resource.Resource +
+		"?watch=true&allowWatchBookmarks=true&resourceVersion=" + w.From
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)

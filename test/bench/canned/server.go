@@ -121,7 +121,8 @@ func newHandler(load Load) (*handler, error) {
 	sent := kinds[slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == load.Kind })]
 	var resources []string
 	for _, k := range kinds {
-		r := fmt.Sprintf(`{"name":%q,"singularName":"","namespaced":true,"kind":%q,"verbs":["get","list","watch"]}`, k.Resource.Resource, k.Kind)
+		r := fmt.Sprintf(`{"name":%q,"singularName":"","namespaced":true,"kind":%q,"verbs":["get","list","watch"]}`,
+			k.Resource.Resource, k.Kind)
 		if !slices.Contains(resources, r) {
 			resources = append(resources, r)
 		}
@@ -137,7 +138,9 @@ func newHandler(load Load) (*handler, error) {
 	}
 	h.HandleFunc("/api/v1/"+sent.Resource.Resource, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" {
-			answerJSON(w, fmt.Sprintf(`{"kind":"%sList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[]}`, sent.Kind, listVersion))
+			answerJSON(w,
+				fmt.Sprintf(`{"kind":"%sList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[]}`,
+					sent.Kind, listVersion))
 			return
 		}
 		h.watch(w, r, sent)
@@ -156,7 +159,8 @@ func answerJSON(w http.ResponseWriter, answer string) {
 func (h *handler) watch(w http.ResponseWriter, r *http.Request, kind Kind) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
-		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n",
+		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":"%d",`+
+			`"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n",
 			kind.Kind, firstVersion-1)
 	}
 	if h.load.Rate == 0 {

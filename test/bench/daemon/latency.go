@@ -67,7 +67,8 @@ func (b *bench) delay(ctx context.Context, url string, kind canned.Kind, way str
 	path := filepath.Join(out, "lines")
 	var p *program.Process
 	if way == "raw" {
-		p, err = job{Way: way, Host: url, Version: kind.Resource.Version, Resource: kind.Resource.Resource, From: "1000", Path: path}.start(dir)
+		p, err = job{Way: way, Host: url, Version: kind.Resource.Version, Resource: kind.Resource.Resource,
+			From: "1000", Path: path}.start(dir)
 	} else {
 		if err := cluster.WriteKubeconfig(filepath.Join(dir, "kubeconfig"), &rest.Config{Host: url}); err != nil {
 			return err
@@ -99,7 +100,8 @@ func (b *bench) delay(ctx context.Context, url string, kind canned.Kind, way str
 
 // follow reads lines as the process writes them, and returns how long after its sending, and where a line tells it
 // after its reception, each could be read.
-func follow(ctx context.Context, p *program.Process, watched *os.File, path string, events int) (sent, received []time.Duration, err error) {
+func follow(ctx context.Context, p *program.Process, watched *os.File, path string,
+	events int) (sent, received []time.Duration, err error) {
 	file := program.NewTail(path)
 	defer file.Close()
 	ctx, cancel := context.WithTimeout(ctx, followLimit)
@@ -120,7 +122,8 @@ func follow(ctx context.Context, p *program.Process, watched *os.File, path stri
 			if !p.Alive() {
 				err = p.Fault(program.ErrEnded)
 			}
-			return nil, nil, fmt.Errorf("wait for lines, %d of %d are there: %w", len(sent), events, errors.Join(err, ctx.Err()))
+			return nil, nil, fmt.Errorf("wait for lines, %d of %d are there: %w", len(sent), events,
+				errors.Join(err, ctx.Err()))
 		}
 		text, err := file.Next()
 		if err != nil {

@@ -3,9 +3,10 @@
 //
 //	BenchmarkReal     CPU time per event of a watch from a real API server over TLS: of history, read at full speed,
 //	                  and of changes while they are made
-//	BenchmarkShard    CPU, bytes from the server and memory of a daemon that has one of four shards, beside one that has
-//	                  all of it, with a server that selects and one that does not
-//	BenchmarkStandby  CPU and memory of a leader and its standby, beside a single daemon, and what the Lease costs the server
+//	BenchmarkShard    CPU, bytes from the server and memory of a daemon that has one of four shards, beside one
+//	                  that has all of it, with a server that selects and one that does not
+//	BenchmarkStandby  CPU and memory of a leader and its standby, beside a single daemon, and what the Lease costs
+//	                  the server
 //	BenchmarkLatency  the time from the server's sending of an event to its line being readable in the file, with
 //	                  events that come evenly one by one
 package main
@@ -87,7 +88,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	var err error
-	if o.only, err = regexp.Compile(*only); err == nil && (flags.NArg() > 0 || min(o.count, o.replay, o.live, o.seconds) < 1 || o.rate <= 0) {
+	if o.only, err = regexp.Compile(*only); err == nil &&
+		(flags.NArg() > 0 || min(o.count, o.replay, o.live, o.seconds) < 1 || o.rate <= 0) {
 		err = errors.New("no arguments are taken, and counts begin at 1")
 	}
 	if err != nil {
@@ -114,7 +116,8 @@ func measure(ctx context.Context, o options, stdout, progress io.Writer) (err er
 	for _, m := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"BenchmarkLatency", b.latency}, {"BenchmarkReal", b.real}, {"BenchmarkShard", b.shards}, {"BenchmarkStandby", b.standby}} {
+	}{{"BenchmarkLatency", b.latency}, {"BenchmarkReal", b.real}, {"BenchmarkShard", b.shards},
+		{"BenchmarkStandby", b.standby}} {
 		if !o.only.MatchString(m.name) {
 			continue
 		}

@@ -31,8 +31,8 @@ func launch(dir, path string, env []string, args ...string) (*program.Process, e
 // configFile is what writeConfig writes.
 const configFile = "kubejournal.yaml"
 
-// writeConfig writes a config that journals one resource, and sets nothing else but more: named as an argument it would have
-// changes.
+// writeConfig writes a config that journals one resource, and sets nothing else but more: named as an argument it would
+// have changes.
 func writeConfig(dir, resource, more string) error {
 	return os.WriteFile(filepath.Join(dir, configFile), []byte("resources: ["+resource+"]\n"+more), 0o600)
 }

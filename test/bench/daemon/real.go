@@ -319,7 +319,9 @@ func (r *realServer) pace(ctx context.Context, events int, rate float64) error {
 		}
 		group.Go(func() error {
 			for i := range share {
-				if err := pause(ctx, time.Until(began.Add(time.Duration(float64(w+i*realWriters)/rate*float64(time.Second))))); err != nil {
+				if err := pause(ctx,
+					time.Until(began.Add(time.Duration(float64(w+i*realWriters)/rate*float64(time.Second))))); err !=
+					nil {
 					return err
 				}
 				if err := r.change(ctx, r.changes.Add(1)-1); err != nil {
@@ -354,11 +356,13 @@ func (r *realServer) change(ctx context.Context, n int64) error {
 		_, err := r.pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
-	annotations := map[string]any{"example.com/round": fmt.Sprintf("%08d", n), "example.com/build": strings.Repeat("b7", realPad/2)}
+	annotations := map[string]any{"example.com/round": fmt.Sprintf("%08d", n),
+		"example.com/build": strings.Repeat("b7", realPad/2)}
 	_, err := r.pods.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{
-			"name": name, "labels": map[string]any{"app": "web", "pod-template-hash": "6d4cf56db6"}, "annotations": annotations,
+			"name": name, "labels": map[string]any{"app": "web", "pod-template-hash": "6d4cf56db6"},
+			"annotations": annotations,
 		},
 		"spec": map[string]any{
 			"automountServiceAccountToken": false,

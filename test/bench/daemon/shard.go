@@ -17,13 +17,14 @@ import (
 // shardCount is how many shards the one that is measured is of.
 const shardCount = 4
 
-// shards measures whole processes that read one history of pods of 2 KB from a real API server over TLS: a raw copy, a daemon that
-// journals all of it, and one that journals a shard. They do it once more with a server that selects. Figures are by the events of
-// the whole history, so that those of all shards add up, and without what a process takes to start and to end. How much of the
-// history is the shard's differs from run to run, since a shard goes by the uid.
+// shards measures whole processes that read one history of pods of 2 KB from a real API server over TLS: a raw copy, a
+// daemon that journals all of it, and one that journals a shard. They do it once more with a server that selects.
+// Figures are by the events of the whole history, so that those of all shards add up, and without what a process takes
+// to start and to end. How much of the history is the shard's differs from run to run, since a shard goes by the uid.
 func (b *bench) shards(ctx context.Context) error {
 	for _, selects := range []bool{false, true} {
-		err := b.withServer(ctx, cluster.Options{FeatureGates: map[string]bool{"ShardedListAndWatch": selects}}, func(r *realServer) error { return r.shards(ctx, selects) })
+		err := b.withServer(ctx, cluster.Options{FeatureGates: map[string]bool{"ShardedListAndWatch": selects}},
+			func(r *realServer) error { return r.shards(ctx, selects) })
 		if err != nil {
 			return fmt.Errorf("server selects %t: %w", selects, err)
 		}
@@ -51,7 +52,8 @@ func (r *realServer) shards(ctx context.Context, selects bool) error {
 	if err != nil {
 		return err
 	}
-	// Two starts, each for the whole and for the shard: before the history, and before its last event, which is one of the shard.
+	// Two starts, each for the whole and for the shard: before the history, and before its last event, which is one of
+	// the shard.
 	var starts [2]map[bool]start
 	begin := r.changes.Load()
 	for i := range starts {
@@ -94,7 +96,8 @@ func (r *realServer) shards(ctx context.Context, selects bool) error {
 			}
 			per := func(used, idle int64) float64 { return float64(used-idle) / float64(events[false]-1) }
 			r.line(name+way.name, events[false],
-				figure{per(used.cpu, idle.cpu) / 1e3, "cpu-us/event"}, figure{per(used.read, idle.read), "read-B/event"},
+				figure{per(used.cpu, idle.cpu) / 1e3, "cpu-us/event"},
+				figure{per(used.read, idle.read), "read-B/event"},
 				figure{float64(used.memory) / (1 << 20), "rss-MiB"},
 				figure{100 * float64(events[way.shard]) / float64(events[false]), "%-of-events"})
 		}

@@ -18,8 +18,9 @@ const (
 	lastRenewals = 2               // after the load: the standby then has dropped what it held
 )
 
-// standby measures whole processes that journal changes while they are made, evenly, from a real API server over TLS, all at
-// the same time: a single daemon, and two with leader election. What they take from ready to caught up counts, not their start.
+// standby measures whole processes that journal changes while they are made, evenly, from a real API server over TLS,
+// all at the same time: a single daemon, and two with leader election. What they take from ready to caught up counts,
+// not their start.
 func (b *bench) standby(ctx context.Context) error {
 	return b.withServer(ctx, cluster.Options{Audit: cluster.AuditRequests}, func(r *realServer) error {
 		if err := r.write(ctx, realPods); err != nil {
@@ -96,7 +97,8 @@ func (r *realServer) standbyOnce(ctx context.Context, lease string) error {
 		}
 		memory[m] = float64(most[0]) / (1 << 20)
 		figures := []figure{
-			{float64((used - m.before).Microseconds()) / float64(r.live), "cpu-us/event"}, {(used - m.before).Seconds(), "cpu-s"}, {memory[m], "rss-MiB"},
+			{float64((used - m.before).Microseconds()) / float64(r.live), "cpu-us/event"},
+			{(used - m.before).Seconds(), "cpu-s"}, {memory[m], "rss-MiB"},
 		}
 		switch m {
 		case leader:
@@ -108,7 +110,8 @@ func (r *realServer) standbyOnce(ctx context.Context, lease string) error {
 	}
 	// It has followed: it holds nothing back, and never was the leader.
 	metrics, err := standby.Metrics(ctx)
-	if held, turns := metrics["kubejournal_standby_held_bytes"], metrics["kubejournal_takeovers_total"]; err != nil || held != 0 || turns != 0 {
+	if held, turns := metrics["kubejournal_standby_held_bytes"], metrics["kubejournal_takeovers_total"]; err != nil ||
+		held != 0 || turns != 0 {
 		return errors.Join(fmt.Errorf("the standby holds %g bytes and was the leader %g times", held, turns), err)
 	}
 	// The leader last, so that the standby does not take over.
@@ -135,15 +138,18 @@ func (r *realServer) member(ctx context.Context, name, more string) (*member, er
 		return nil, err
 	}
 	m := &member{Process: p, name: name, journal: filepath.Join(dir, journalFile)}
-	if err := p.Wait(ctx, baseline.Patience, "wait until it is ready", func() error { return p.Ready(ctx) }); err != nil {
+	if err := p.Wait(ctx, baseline.Patience, "wait until it is ready", func() error {
+		return p.Ready(ctx)
+	}); err != nil {
 		p.End()
 		return nil, err
 	}
 	return m, nil
 }
 
-// leaseTraffic waits until the Lease was renewed some times after the load's end, and read by the standby after that. It returns
-// how often the API server has seen it written and read since the load began, by whichever replica, per retry period.
+// leaseTraffic waits until the Lease was renewed some times after the load's end, and read by the standby after that.
+// It returns how often the API server has seen it written and read since the load began, by whichever replica, per
+// retry period.
 func (r *realServer) leaseTraffic(ctx context.Context, lease string, began, ended time.Time) ([]figure, error) {
 	var writes, reads []time.Time
 	err := program.Eventually(ctx, baseline.Patience, "wait for renewals", func() error {

@@ -75,12 +75,14 @@ func (b *bench) close() error {
 // makeCertificate makes a certificate for loopback. TLS is what a real server speaks, and what HTTP/2 needs.
 func (b *bench) makeCertificate() (err error) {
 	var key []byte
-	if b.certificate, key, err = cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil); err != nil {
+	if b.certificate, key, err = cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)},
+		nil); err != nil {
 		return fmt.Errorf("make certificate: %w", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(b.certificate)
-	b.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	b.client = &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
 	return errors.Join(
 		os.WriteFile(filepath.Join(b.dir, certFile), b.certificate, 0o600),
 		os.WriteFile(filepath.Join(b.dir, keyFile), key, 0o600),

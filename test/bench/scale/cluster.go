@@ -14,8 +14,8 @@ import (
 	"kubejournal/internal/kube/client"
 )
 
-// load is what happens in a cluster of so many nodes, in proportion to the largest that Kubernetes supports, with figures that
-// others have published; docs/scale.md names them. All of it comes as one resource.
+// load is what happens in a cluster of so many nodes, in proportion to the largest that Kubernetes supports, with
+// figures that others have published; docs/scale.md names them. All of it comes as one resource.
 type load struct{ nodes int }
 
 // Of the largest supported cluster.
@@ -111,7 +111,8 @@ func (s *server) steady(ctx context.Context, out *flushing, shard client.Shard) 
 	return err
 }
 
-// shardOf is the shard that a request asks for, where the server selects: of those that the bench asks for, the first of some.
+// shardOf is the shard that a request asks for, where the server selects: of those that the bench asks for, the first
+// of some.
 func (s *server) shardOf(q url.Values) client.Shard {
 	if !s.selects || q.Get("shardSelector") == "" {
 		return client.Shard{}
@@ -134,7 +135,8 @@ func (b *bench) clusters(ctx context.Context, name string) error {
 				if selects {
 					way += "-selected"
 				}
-				if err := b.cluster(ctx, fmt.Sprintf("%s-%d-%s", name, nodes, way), way, load{nodes}, count, selects); err != nil {
+				if err := b.cluster(ctx, fmt.Sprintf("%s-%d-%s", name, nodes, way), way, load{nodes}, count,
+					selects); err != nil {
 					return fmt.Errorf("%d nodes, %s: %w", nodes, way, err)
 				}
 			}
@@ -153,8 +155,9 @@ func (b *bench) cluster(ctx context.Context, folder, way string, l load, count i
 	}
 	d.shards = count
 	w, shard := worldOf(l.objects()), client.Shard{Count: count}
-	s, err := b.serve(d.dir, append(w.flags(true), "-nodes", strconv.Itoa(l.nodes), "-steady", b.options.steady.String(),
-		"-shards", strconv.Itoa(count), "-selects="+strconv.FormatBool(selects))...)
+	s, err := b.serve(d.dir,
+		append(w.flags(true), "-nodes", strconv.Itoa(l.nodes), "-steady", b.options.steady.String(),
+			"-shards", strconv.Itoa(count), "-selects="+strconv.FormatBool(selects))...)
 	if err != nil {
 		return err
 	}
@@ -213,7 +216,8 @@ func (b *bench) cluster(ctx context.Context, folder, way string, l load, count i
 		return err
 	}
 	if r.lines["ADDED"] != known || r.lines["MODIFIED"] != own || r.lines["SYNCED"] != 1 || len(r.lines) != 3 {
-		return fmt.Errorf("the journal has lines %v where %d ADDED, %d MODIFIED and a SYNCED should be", r.lines, known, own)
+		return fmt.Errorf("the journal has lines %v where %d ADDED, %d MODIFIED and a SYNCED should be",
+			r.lines, known, own)
 	}
 	checkpoint, err := os.Stat(d.checkpoint())
 	if err != nil {
@@ -222,8 +226,9 @@ func (b *bench) cluster(ctx context.Context, folder, way string, l load, count i
 	seconds := b.options.steady.Seconds()
 	b.line(fmt.Sprintf("run=cluster/nodes=%d/way=%s", l.nodes, way),
 		l.rate(), "events/s", float64(known), "objects", 100*(after.cpu-before.cpu).Seconds()/took.Seconds(), "cpu-%",
-		mebibytes(after.wire-before.wire)/seconds, "wire-MiB/s", mebibytes(after.journal-before.journal)/seconds, "journal-MiB/s",
-		mebibytes(p.peaks().anon), "rss-anon-MiB", mebibytes(after.anon), "rss-anon-now-MiB", mebibytes(checkpoint.Size()), "checkpoint-MiB", synced.Seconds(), "sync-s",
+		mebibytes(after.wire-before.wire)/seconds, "wire-MiB/s", mebibytes(after.journal-before.journal)/seconds,
+		"journal-MiB/s", mebibytes(p.peaks().anon), "rss-anon-MiB", mebibytes(after.anon), "rss-anon-now-MiB",
+		mebibytes(checkpoint.Size()), "checkpoint-MiB", synced.Seconds(), "sync-s",
 		(took - b.options.steady).Seconds(), "behind-s")
 	if b.options.keep {
 		return nil
@@ -245,7 +250,8 @@ func (s *running) reading(ctx context.Context, p *process) (r reading, err error
 	st, err2 := s.stats(ctx)
 	metrics, err3 := p.Metrics(ctx)
 	used, err4 := p.usage()
-	r = reading{cpu: cpu, wire: st.Sent, journal: int64(metrics["kubejournal_output_bytes_total"]), anon: used.anon, sent: st.Steady}
+	r = reading{cpu: cpu, wire: st.Sent, journal: int64(metrics["kubejournal_output_bytes_total"]), anon: used.anon,
+		sent: st.Steady}
 	for name, value := range metrics {
 		if strings.HasPrefix(name, "kubejournal_events_total{") && strings.Contains(name, `type="MODIFIED"`) {
 			r.changes += int(value)

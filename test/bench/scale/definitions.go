@@ -47,7 +47,8 @@ func (b *bench) definitions(ctx context.Context, name string) (err error) {
 	fmt.Fprintf(b.notes, "# %d definitions were served after %.0f s\n", n, time.Since(began).Seconds())
 
 	config := fmt.Sprintf("kubernetes: {kubeconfig: %s}\nresources:\n  - {resource: '*', group: %s}\n"+
-		"output: {path: %s}\ncheckpoint: {path: %s}\nlisten: 127.0.0.1:0\n", c.Kubeconfig(), workload.Group, d.journal, d.checkpoint())
+		"output: {path: %s}\ncheckpoint: {path: %s}\nlisten: 127.0.0.1:0\n", c.Kubeconfig(), workload.Group, d.journal,
+		d.checkpoint())
 	path := filepath.Join(d.dir, "config.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		return fmt.Errorf("write config: %w", err)
@@ -187,7 +188,8 @@ func requestsTo(ctx context.Context, c *cluster.Cluster) (total float64, err err
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		line := lines.Text()
-		if !strings.HasPrefix(line, "apiserver_longrunning_requests{") && !strings.HasPrefix(line, "apiserver_request_total{") ||
+		if !strings.HasPrefix(line, "apiserver_longrunning_requests{") &&
+			!strings.HasPrefix(line, "apiserver_request_total{") ||
 			!strings.Contains(line, `group="`+workload.Group+`"`) {
 			continue
 		}

@@ -38,7 +38,9 @@ func inform(ctx context.Context, args []string, stdout io.Writer) error {
 	// What package dynamicinformer makes of a client, without the modules that it needs beside.
 	all := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return all.List(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return all.List(ctx, o)
+		},
 		WatchFuncWithContext: all.Watch,
 	}, client)
 	informer := cache.NewSharedIndexInformer(source, &unstructured.Unstructured{}, 0, cache.Indexers{})

@@ -1,6 +1,7 @@
 // Command scale shows what kubejournal costs where there is much of everything: a first sync and a relist of a million
-// objects, a start with a million known ones, hundreds of idle streams, an output that nobody reads, the changes of whole
-// clusters, lists with and without compression. It prints Go benchmark lines, to be read by benchstat and the like.
+// objects, a start with a million known ones, hundreds of idle streams, an output that nobody reads, the changes of
+// whole clusters, lists with and without compression. It prints Go benchmark lines, to be read by benchstat and the
+// like.
 //
 //	go run ./test/bench/scale [-objects 1000000] [-run REGEXP]
 //

@@ -81,7 +81,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.streams, "streams", o.streams, "idle streams")
 	f.IntVar(&o.blocked, "blocked", o.blocked, "streams of the run with a blocked output")
 	f.IntVar(&o.gzip, "gzip", o.gzip, "objects of the lists with and without compression")
-	f.IntVar(&o.definitions, "definitions", o.definitions, "definitions of a real server, e.g. 1000; 0 leaves that run out")
+	f.IntVar(&o.definitions, "definitions", o.definitions,
+		"definitions of a real server, e.g. 1000; 0 leaves that run out")
 	f.IntVar(&o.starts, "starts", o.starts, "how often a start is measured")
 	f.DurationVar(&o.idle, "idle", o.idle, "how long idle streams are looked at")
 	f.DurationVar(&o.settle, "settle", o.settle, "how long nothing may move before an output counts as blocked")
@@ -89,7 +90,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.Func("shards", "into how many shards clusters are split, likewise (default 1,4,16)", numbers(&o.shards))
 	f.DurationVar(&o.steady, "steady", o.steady, "how long a cluster's changes come")
 	f.StringVar(&o.program, "program", o.program, "the kubejournal to measure; default: built from this module")
-	f.StringVar(&o.dir, "dir", o.dir, "where journals go: some 1.5 KB per object; default: the system's temporary folder")
+	f.StringVar(&o.dir, "dir", o.dir,
+		"where journals go: some 1.5 KB per object; default: the system's temporary folder")
 	f.BoolVar(&o.keep, "keep", o.keep, "leave journals, checkpoints and logs")
 	f.Func("run", "only the runs whose name matches this regular expression", func(s string) (err error) {
 		o.run, err = regexp.Compile(s)

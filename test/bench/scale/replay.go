@@ -35,7 +35,8 @@ type syncedLine struct {
 type counts struct{ Added, Modified, Deleted, Unchanged int }
 
 func newReplay(w world) *replay {
-	return &replay{world: w, live: [2][]uint64{make([]uint64, w.objects), make([]uint64, w.objects)}, lines: map[string]int{}}
+	return &replay{world: w, live: [2][]uint64{make([]uint64, w.objects), make([]uint64, w.objects)},
+		lines: map[string]int{}}
 }
 
 // files reads all files of a journal.
@@ -192,8 +193,10 @@ func (r *replay) check(want counts) error {
 			return fmt.Errorf("object %d: the journal says versions %v, the server %v", number, known, server)
 		}
 	}
-	if r.last.Type == "" || r.last.Count != want || r.last.ResourceVersion != strconv.FormatUint(r.world.version(), 10) {
-		return fmt.Errorf("the last SYNCED line is %+v where version %d and %+v should be", r.last, r.world.version(), want)
+	if r.last.Type == "" || r.last.Count != want ||
+		r.last.ResourceVersion != strconv.FormatUint(r.world.version(), 10) {
+		return fmt.Errorf("the last SYNCED line is %+v where version %d and %+v should be", r.last,
+			r.world.version(), want)
 	}
 	return nil
 }

@@ -34,10 +34,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p == "/apis":
 		answer(w, http.StatusOK, map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{}})
 	case p == "/api/v1":
-		answer(w, http.StatusOK, map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []any{map[string]any{
-			"name": "configmaps", "singularName": "configmap", "namespaced": true, "kind": "ConfigMap",
-			"verbs": []string{"get", "list", "watch"}, "shortNames": []string{"cm"},
-		}}})
+		answer(w, http.StatusOK,
+			map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []any{map[string]any{
+				"name": "configmaps", "singularName": "configmap", "namespaced": true, "kind": "ConfigMap",
+				"verbs": []string{"get", "list", "watch"}, "shortNames": []string{"cm"},
+			}}})
 	case p == "/api/v1/namespaces/kube-system":
 		answer(w, http.StatusOK, map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]string{
 			"name": "kube-system", "uid": clusterID, "resourceVersion": "1",
@@ -75,7 +76,8 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, namespace string) 
 	initial := q.Get("sendInitialEvents") == "true"
 	if initial && !s.stream {
 		status(w, http.StatusUnprocessableEntity, "Invalid",
-			"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
+			"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature "+
+				"gate is enabled")
 		return
 	}
 	s.tell(asked{Verb: "watch", Namespace: namespace, ResourceVersion: q.Get("resourceVersion"), Initial: initial})
@@ -104,7 +106,8 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, q url.Values, name
 	}
 	// A page ends with a number, so that of a number with two objects both are in it.
 	next := from + limit
-	body := append(make([]byte, 0, limit*(s.world.size+64)+256), `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"`...)
+	body := append(make([]byte, 0, limit*(s.world.size+64)+256),
+		`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"`...)
 	body = strconv.AppendUint(body, s.world.version(), 10)
 	body = append(body, '"')
 	if next < to {
@@ -141,7 +144,8 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, q url.Values, name
 func (s *server) watch(ctx context.Context, w http.ResponseWriter, q url.Values, namespace string, initial bool) {
 	version, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
 	if !initial && (err != nil || version+1 < s.world.oldest()) {
-		status(w, http.StatusGone, "Expired", fmt.Sprintf("too old resource version: %s (%d)", q.Get("resourceVersion"), s.world.oldest()))
+		status(w, http.StatusGone, "Expired",
+			fmt.Sprintf("too old resource version: %s (%d)", q.Get("resourceVersion"), s.world.oldest()))
 		return
 	}
 	if seconds, err := strconv.Atoi(q.Get("timeoutSeconds")); err == nil {
@@ -177,7 +181,8 @@ func (s *server) watch(ctx context.Context, w http.ResponseWriter, q url.Values,
 }
 
 func bookmark(dst []byte, version uint64, end bool) []byte {
-	dst = append(dst, `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"`...)
+	dst = append(dst,
+		`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"`...)
 	dst = strconv.AppendUint(dst, version, 10)
 	dst = append(dst, `","creationTimestamp":null`...)
 	if end {

@@ -53,8 +53,8 @@ func mebibytes(n int64) float64 { return float64(n) / mib }
 // flags are the server's for a world.
 func (w world) flags(stream bool) []string {
 	return []string{
-		"-objects", strconv.Itoa(w.objects), "-namespace", strconv.Itoa(w.namespace), "-generation", strconv.Itoa(w.generation),
-		"-size", strconv.Itoa(w.size), "-stream=" + strconv.FormatBool(stream),
+		"-objects", strconv.Itoa(w.objects), "-namespace", strconv.Itoa(w.namespace), "-generation",
+		strconv.Itoa(w.generation), "-size", strconv.Itoa(w.size), "-stream=" + strconv.FormatBool(stream),
 	}
 }
 
@@ -162,12 +162,14 @@ func (b *bench) resume(ctx context.Context, d *daemon, s *running, name string) 
 		return p.Fault(err)
 	}
 	if want := strconv.FormatUint(s.version(d), 10); watch.Initial || watch.ResourceVersion != want {
-		return p.Fault(fmt.Errorf("the watch began at version %q, with a list: %v; it should resume at %s", watch.ResourceVersion, watch.Initial, want))
+		return p.Fault(fmt.Errorf("the watch began at version %q, with a list: %v; it should resume at %s",
+			watch.ResourceVersion, watch.Initial, want))
 	}
 	if err := p.Stop(stopLimit); err != nil {
 		return err
 	}
-	b.line(name, time.Unix(0, watch.At).Sub(p.Started()).Seconds(), "start-s", mebibytes(p.peaks().anon), "rss-anon-MiB", p.cpu(), "cpu-s")
+	b.line(name, time.Unix(0, watch.At).Sub(p.Started()).Seconds(), "start-s", mebibytes(p.peaks().anon),
+		"rss-anon-MiB", p.cpu(), "cpu-s")
 	return nil
 }
 
@@ -193,7 +195,8 @@ func (b *bench) informer(ctx context.Context, name string) error {
 		return fmt.Errorf("start informer: %w", err)
 	}
 	defer told.Close()
-	p, err := launch(dir, name, stdout, b.self, roleInform, "-kubeconfig", filepath.Join(dir, "kubeconfig"), "-objects", strconv.Itoa(w.objects))
+	p, err := launch(dir, name, stdout, b.self, roleInform, "-kubeconfig", filepath.Join(dir, "kubeconfig"), "-objects",
+		strconv.Itoa(w.objects))
 	_ = stdout.Close() // the child has its own
 	if err != nil {
 		return err
@@ -358,19 +361,21 @@ func (b *bench) blocked(ctx context.Context, name string) error {
 	if err != nil {
 		return p.Fault(err)
 	}
-	if r.lines["ADDED"] != d.streams || r.lines["MODIFIED"] != d.streams*blockedEvents || r.lines["SYNCED"] != d.streams {
+	if r.lines["ADDED"] != d.streams || r.lines["MODIFIED"] != d.streams*blockedEvents ||
+		r.lines["SYNCED"] != d.streams {
 		return fmt.Errorf("the output has lines %v", r.lines)
 	}
 	if err := p.Stop(stopLimit); err != nil {
 		return err
 	}
 	b.line("run=blocked/streams="+strconv.Itoa(d.streams)+"/way=kubejournal",
-		mebibytes(blocked.anon), "rss-anon-MiB", mebibytes(sent), "taken-MiB", mebibytes(p.peaks().anon), "drained-rss-anon-MiB")
+		mebibytes(blocked.anon), "rss-anon-MiB", mebibytes(sent), "taken-MiB", mebibytes(p.peaks().anon),
+		"drained-rss-anon-MiB")
 	return nil
 }
 
-// lists measures lists in pages, compressed and not. The daemon asks for no compression where the server's address is one
-// of the same machine or network; one that is known by a name may be far away.
+// lists measures lists in pages, compressed and not. The daemon asks for no compression where the server's address is
+// one of the same machine or network; one that is known by a name may be far away.
 func (b *bench) lists(ctx context.Context, name string, compressed bool) error {
 	w := worldOf(b.options.gzip)
 	d, err := b.newDaemon(name)
@@ -387,7 +392,8 @@ func (b *bench) lists(ctx context.Context, name string, compressed bool) error {
 			return err
 		}
 	}
-	if err := b.syncOnce(ctx, d, s, "run=list-"+name+"/objects="+strconv.Itoa(w.objects)+"/way=kubejournal"); err != nil {
+	if err := b.syncOnce(ctx, d, s, "run=list-"+name+"/objects="+strconv.Itoa(w.objects)+
+		"/way=kubejournal"); err != nil {
 		return err
 	}
 	st, err := s.stats(ctx)

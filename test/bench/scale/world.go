@@ -102,8 +102,9 @@ func (o object) uid() string {
 
 // text is what contents are cut from: words, so that they compress as configuration does.
 var text = func() []byte {
-	words := []string{"server", "listen", "upstream", "timeout", "true", "false", "log", "level", "info", "cache", "max-size",
-		"retry", "interval", "host", "port", "path", "default", "enabled", "10.0.0.1", "443", "60s", "/var/lib/data", "cluster.local"}
+	words := []string{"server", "listen", "upstream", "timeout", "true", "false", "log", "level", "info",
+		"cache", "max-size", "retry", "interval", "host", "port", "path", "default", "enabled", "10.0.0.1", "443",
+		"60s", "/var/lib/data", "cluster.local"}
 	random := rand.New(rand.NewPCG(1, 1))
 	var b []byte
 	for len(b) < 512<<10 {
@@ -136,8 +137,10 @@ func (w world) append(dst []byte, o object, kind bool, version uint64, size int)
 	dst = strconv.AppendUint(dst, version, 10)
 	dst = append(dst, `","creationTimestamp":"2026-11-20T16:10:22Z","labels":{"app":"scale","shard":"`...)
 	dst = strconv.AppendInt(dst, int64(o.number%64), 10)
-	dst = append(dst, `"},"managedFields":[{"manager":"scale","operation":"Update","apiVersion":"v1","time":"2026-11-20T16:10:22Z",`...)
-	dst = append(dst, `"fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:config":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}}]},"data":{"config":"`...)
+	dst = append(dst, `"},"managedFields":[{"manager":"scale","operation":"Update","apiVersion":"v1",`+
+		`"time":"2026-11-20T16:10:22Z",`...)
+	dst = append(dst, `"fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:config":{}},"f:metadata":{"f:labels":{`+
+		`".":{},"f:app":{}}}}}]},"data":{"config":"`...)
 	room := max(0, size-(len(dst)-start)-len(`"}}`))
 	for at := o.number * 1021 % len(text); room > 0; at = 0 {
 		n := min(room, len(text)-at)

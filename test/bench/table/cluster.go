@@ -31,9 +31,11 @@ const retriesPerSecond = 0.5
 func clusterTables(w io.Writer, r results) {
 	for _, nodes := range r.clusters() {
 		of := func(s split, unit string) float64 {
-			return valueOf(r[measure{fmt.Sprintf("BenchmarkScale/run=cluster/nodes=%d/way=%s", nodes, s.way), unit}]).median
+			return valueOf(r[measure{fmt.Sprintf("BenchmarkScale/run=cluster/nodes=%d/way=%s", nodes, s.way),
+				unit}]).median
 		}
-		fmt.Fprintf(w, "\n%s nodes: %s objects, %s events per second\n\n|", number(float64(nodes)), number(of(splits[0], "objects")), number(of(splits[0], "events/s")))
+		fmt.Fprintf(w, "\n%s nodes: %s objects, %s events per second\n\n|", number(float64(nodes)),
+			number(of(splits[0], "objects")), number(of(splits[0], "events/s")))
 		for _, s := range splits {
 			fmt.Fprintf(w, " | %s", s.name)
 		}
@@ -48,17 +50,21 @@ func clusterTables(w io.Writer, r results) {
 			{"memory at the most", func(s split) float64 { return of(s, "rss-anon-MiB") }, "MiB"},
 			{"memory after the first sync", func(s split) float64 { return of(s, "rss-anon-now-MiB") }, "MiB"},
 			{"from the API server, per second", func(s split) float64 { return of(s, "wire-MiB/s") }, "MiB"},
-			{"the same, all daemons together", func(s split) float64 { return of(s, "wire-MiB/s") * float64(s.daemons) }, "MiB"},
+			{"the same, all daemons together", func(s split) float64 {
+				return of(s, "wire-MiB/s") * float64(s.daemons)
+			}, "MiB"},
 			{"journal per day", func(s split) float64 { return of(s, "journal-MiB/s") * 86400 / 1024 }, "GiB"},
 			{"the same, compressed", func(s split) float64 {
 				return of(s, "journal-MiB/s") * 86400 / 1024 * valueOf(r[rotate("kubejournal", "zip-%")]).median / 100
 			}, "GiB"},
 			{"CPU of compression", func(s split) float64 {
-				return of(s, "journal-MiB/s") * (1 << 20) / 1e9 * valueOf(r[rotate("kubejournal", "cpu-s/GB")]).median * 100
+				return of(s,
+					"journal-MiB/s") * (1 << 20) / 1e9 * valueOf(r[rotate("kubejournal", "cpu-s/GB")]).median * 100
 			}, "%"},
 			{"checkpoint", func(s split) float64 { return of(s, "checkpoint-MiB") }, "MiB"},
 			{"writes to Leases per second, all leaders", func(s split) float64 {
-				return float64(s.daemons) * retriesPerSecond * valueOf(r[standby("leader", "lease-writes/retry")]).median
+				return float64(s.daemons) * retriesPerSecond * valueOf(r[standby("leader",
+					"lease-writes/retry")]).median
 			}, ""},
 			{"reads, all standbys", func(s split) float64 {
 				return float64(s.daemons) * retriesPerSecond * valueOf(r[standby("leader", "lease-reads/retry")]).median

@@ -11,7 +11,8 @@ var sections = []section{
 	{"What an entry may ask for on top: changes of pods of 6 KB, wire to file (CPU per event)", onTopRows()},
 	{"With a real API server, whole process", realRows()},
 	{"One of four shards, of pods of 2 KB from a real API server, by the events of all shards", shardRows()},
-	{"A leader and its standby beside a single daemon, 250 changes per second of pods of 2 KB from a real API server", standbyRows()},
+	{"A leader and its standby beside a single daemon, 250 changes per second of pods of 2 KB from a real API server",
+		standbyRows()},
 	{"Received to written, 1,000 events per second", latencyRows()},
 	{"A million objects", scaleRows()},
 	{"The checkpoint", checkpointRows()},
@@ -21,7 +22,8 @@ var sections = []section{
 }
 
 var (
-	kinds     = []string{"pod-2KB", "pod-6KB", "pod-6KB-each", "pod-60KB", "configmap-1KB", "configmap-200KB", "event-1KB"}
+	kinds = []string{"pod-2KB", "pod-6KB", "pod-6KB-each", "pod-60KB", "configmap-1KB", "configmap-200KB",
+		"event-1KB"}
 	baselines = []string{"raw", "informer", "reflector"}
 )
 
@@ -59,7 +61,8 @@ const (
 )
 
 // informerOfMillion is the memory of a dynamic informer, measured on a tenth.
-var informerOfMillion = beside{"informer (of 100,000, times 10)", scale("first-sync-streamed/objects=100000", "informer", "rss-anon-MiB"), 10}
+var informerOfMillion = beside{"informer (of 100,000, times 10)",
+	scale("first-sync-streamed/objects=100000", "informer", "rss-anon-MiB"), 10}
 
 // What a rotation was before there were indexes.
 var (
@@ -106,34 +109,38 @@ func goalRows() []row {
 		cpu("CPU per event, changes of pods of 6 KB, wire to file, checkpoint on", "pod-6KB"),
 		cpu("the same, each event of a pod not known before", "pod-6KB-each"),
 		{
-			"allocations per event, pods of 6 KB; the goal is for every kind and size", "", wire("pod-6KB-each", "kubejournal", "allocs/event"),
+			"allocations per event, pods of 6 KB; the goal is for every kind and size", "",
+			wire("pod-6KB-each", "kubejournal", "allocs/event"),
 			[]beside{{name: "informer", of: wire("pod-6KB-each", "informer", "allocs/event")}},
 			[]goal{{most: 4, every: allocs}},
 		},
 		{
-			"CPU per event, real API server over TLS, pods of 2 KB, whole process, checkpoint on", "us", realServer("replay", "kubejournal", "cpu-us/event"),
+			"CPU per event, real API server over TLS, pods of 2 KB, whole process, checkpoint on", "us",
+			realServer("replay", "kubejournal", "cpu-us/event"),
 			[]beside{rawTLS, {name: "informer", of: realServer("replay", "informer", "cpu-us/event")}},
 			[]goal{{most: 1.5, over: &rawTLS}},
 		},
 		{
-			"p99 from sent by the server to readable in the file, 1,000 events/s, whole process", "ms", latency("kubejournal", "p99-ms"),
-			[]beside{rawDelay}, []goal{{most: 5}},
+			"p99 from sent by the server to readable in the file, 1,000 events/s, whole process", "ms",
+			latency("kubejournal", "p99-ms"), []beside{rawDelay}, []goal{{most: 5}},
 		},
 		{
-			"peak anonymous RSS, first sync of 1,000,000 objects of 1 KB, streamed", "MiB", scale("first-sync-streamed"+million, "kubejournal", "rss-anon-MiB"),
-			[]beside{informerOfMillion}, []goal{{most: 120}},
+			"peak anonymous RSS, first sync of 1,000,000 objects of 1 KB, streamed", "MiB",
+			scale("first-sync-streamed"+million, "kubejournal", "rss-anon-MiB"), []beside{informerOfMillion},
+			[]goal{{most: 120}},
 		},
 		{
-			"peak anonymous RSS, first sync of 1,000,000 objects of 1 KB, paged lists", "MiB", scale("first-sync-paged"+million, "kubejournal", "rss-anon-MiB"),
-			[]beside{informerOfMillion}, []goal{{most: 120}},
+			"peak anonymous RSS, first sync of 1,000,000 objects of 1 KB, paged lists", "MiB",
+			scale("first-sync-paged"+million, "kubejournal", "rss-anon-MiB"), []beside{informerOfMillion},
+			[]goal{{most: 120}},
 		},
 		{
-			"peak anonymous RSS, relist of 1,000,000 with 1 % changed, streamed", "MiB", scale("relist-streamed"+million, "kubejournal", "rss-anon-MiB"),
-			nil, []goal{{most: 150}},
+			"peak anonymous RSS, relist of 1,000,000 with 1 % changed, streamed", "MiB",
+			scale("relist-streamed"+million, "kubejournal", "rss-anon-MiB"), nil, []goal{{most: 150}},
 		},
 		{
-			"peak anonymous RSS, relist of 1,000,000 with 1 % changed, paged lists", "MiB", scale("relist-paged"+million, "kubejournal", "rss-anon-MiB"),
-			nil, []goal{{most: 150}},
+			"peak anonymous RSS, relist of 1,000,000 with 1 % changed, paged lists", "MiB",
+			scale("relist-paged"+million, "kubejournal", "rss-anon-MiB"), nil, []goal{{most: 150}},
 		},
 		{
 			"checkpoint bytes per known object, of 1,000,000", "B", measure{wholeOpen + "kubejournal", "B/object"},
@@ -153,40 +160,50 @@ func goalRows() []row {
 		},
 		{
 			"CPU of a standby per event, changes as they are made", "us", standby("standby", "cpu-us/event"),
-			[]beside{single, {name: "its leader", of: standby("leader", "cpu-us/event")}}, []goal{{most: 1.2, over: &single}},
+			[]beside{single, {name: "its leader", of: standby("leader", "cpu-us/event")}},
+			[]goal{{most: 1.2, over: &single}},
 		},
-		{"memory of a standby, more than of a single daemon", "MiB", standby("standby", "more-rss-MiB"), nil, []goal{{most: 64}}},
-		{"writes to the Lease per retryPeriod, by leader and standby", "", standby("leader", "lease-writes/retry"), nil, []goal{{most: 1}}},
+		{"memory of a standby, more than of a single daemon", "MiB", standby("standby", "more-rss-MiB"), nil,
+			[]goal{{most: 64}}},
+		{"writes to the Lease per retryPeriod, by leader and standby", "", standby("leader", "lease-writes/retry"), nil,
+			[]goal{{most: 1}}},
 		{
-			"get: a namespace's pods at a time, of a journal of 10 GB in 100 files, as JSON", "s", ask("namespace", "kubejournal", "s"),
-			otherWays("namespace"), []goal{{most: 0.1}},
+			"get: a namespace's pods at a time, of a journal of 10 GB in 100 files, as JSON", "s",
+			ask("namespace", "kubejournal", "s"), otherWays("namespace"), []goal{{most: 0.1}},
 		},
-		{"get: all 20,000 pods at a time, as a table", "s", ask("all-table", "kubejournal", "s"), nil, []goal{{most: 1}}},
+		{"get: all 20,000 pods at a time, as a table", "s", ask("all-table", "kubejournal", "s"), nil,
+			[]goal{{most: 1}}},
 		{
 			"history of a pod", "s", ask("history", "kubejournal", "s"),
 			otherWays("history"), []goal{{most: 0.05}},
 		},
-		{"memory of these and of blame and diff, the most", "MiB", ask("all-table", "kubejournal", "rss-MiB"), nil, []goal{{most: 100, every: memory}}},
+		{"memory of these and of blame and diff, the most", "MiB", ask("all-table", "kubejournal", "rss-MiB"), nil,
+			[]goal{{most: 100, every: memory}}},
 		{"indexes, of the bytes of lines", "%", rotate("all", "index-%"), nil, []goal{{most: 2}}},
-		{"CPU of a rotation", "s/GB", rotate("kubejournal", "cpu-s/GB"), []beside{oneStreamCPU}, []goal{{most: 1.05, over: &oneStreamCPU}}},
-		{"compressed size", "%", rotate("kubejournal", "zip-%"), []beside{oneStreamSize}, []goal{{most: 1.1, over: &oneStreamSize}}},
+		{"CPU of a rotation", "s/GB", rotate("kubejournal", "cpu-s/GB"), []beside{oneStreamCPU},
+			[]goal{{most: 1.05, over: &oneStreamCPU}}},
+		{"compressed size", "%", rotate("kubejournal", "zip-%"), []beside{oneStreamSize},
+			[]goal{{most: 1.1, over: &oneStreamSize}}},
 	}
 }
 
 // otherWays are what one would ask without the program. They were timed on a few files.
 func otherWays(question string) (all []beside) {
 	for _, way := range []string{"zcat-jq", "zcat-grep", "duckdb"} {
-		all = append(all, beside{name: strings.ReplaceAll(way, "-", " | ") + " (3 files, multiplied)", of: ask(question, way, "s")})
+		all = append(all,
+			beside{name: strings.ReplaceAll(way, "-", " | ") + " (3 files, multiplied)", of: ask(question, way, "s")})
 	}
 	return all
 }
 
 func askRows() (rows []row) {
 	for _, q := range questions {
-		rows = append(rows, row{q.name, "s", ask(q.of, "kubejournal", "s"), nil, nil}, row{q.name + ", memory", "MiB", ask(q.of, "kubejournal", "rss-MiB"), nil, nil})
+		rows = append(rows, row{q.name, "s", ask(q.of, "kubejournal", "s"), nil, nil},
+			row{q.name + ", memory", "MiB", ask(q.of, "kubejournal", "rss-MiB"), nil, nil})
 	}
 	for _, way := range []string{"zcat-jq", "duckdb"} {
-		rows = append(rows, row{"memory of " + way + ", a namespace's pods of 3 files", "MiB", ask("namespace", way, "rss-MiB"), nil, nil})
+		rows = append(rows, row{"memory of " + way + ", a namespace's pods of 3 files", "MiB",
+			ask("namespace", way, "rss-MiB"), nil, nil})
 	}
 	return rows
 }
@@ -230,7 +247,8 @@ func onTopRows() (rows []row) {
 		{"types, every event written", "types"},
 		{"one of 4 shards, every event received", "shard"},
 	} {
-		rows = append(rows, row{o.name, "us", wire("pod-6KB", "kubejournal+"+o.way, "cpu-us/event"), []beside{plain, informer}, nil})
+		rows = append(rows,
+			row{o.name, "us", wire("pod-6KB", "kubejournal+"+o.way, "cpu-us/event"), []beside{plain, informer}, nil})
 	}
 	return rows
 }
@@ -250,15 +268,19 @@ func realRows() (rows []row) {
 	for _, way := range baselines {
 		all = append(all, beside{name: way, of: realServer("replay", way, "start-cpu-ms")})
 	}
-	return append(rows, row{"CPU of start and end, which is within the above", "ms", realServer("replay", "kubejournal", "start-cpu-ms"), all, nil})
+	return append(rows, row{"CPU of start and end, which is within the above", "ms",
+		realServer("replay", "kubejournal", "start-cpu-ms"), all, nil})
 }
 
 func shardRows() (rows []row) {
 	for _, selects := range []string{"server", "daemon"} {
 		for _, f := range []struct{ name, unit, text string }{
-			{"events", "%-of-events", "%"}, {"CPU per event", "cpu-us/event", "us"}, {"bytes from the server per event", "read-B/event", "B"}, {"memory at the most", "rss-MiB", "MiB"},
+			{"events", "%-of-events", "%"}, {"CPU per event", "cpu-us/event", "us"},
+			{"bytes from the server per event", "read-B/event", "B"}, {"memory at the most", "rss-MiB", "MiB"},
 		} {
-			of := func(way string) measure { return measure{"BenchmarkShard/selects=" + selects + "/way=" + way, f.unit} }
+			of := func(way string) measure {
+				return measure{"BenchmarkShard/selects=" + selects + "/way=" + way, f.unit}
+			}
 			all := []beside{{name: "the whole", of: of("whole")}}
 			if f.unit == "cpu-us/event" {
 				all = append(all, beside{name: "raw copy of the whole", of: of("raw")})
@@ -272,13 +294,16 @@ func shardRows() (rows []row) {
 func standbyRows() (rows []row) {
 	for _, way := range []string{"leader", "standby"} {
 		rows = append(rows,
-			row{"CPU of a " + way + " per event", "us", standby(way, "cpu-us/event"), []beside{{name: "a single daemon", of: standby("single", "cpu-us/event")}}, nil},
-			row{"memory of a " + way + " at the most", "MiB", standby(way, "rss-MiB"), []beside{{name: "a single daemon", of: standby("single", "rss-MiB")}}, nil},
+			row{"CPU of a " + way + " per event", "us", standby(way, "cpu-us/event"),
+				[]beside{{name: "a single daemon", of: standby("single", "cpu-us/event")}}, nil},
+			row{"memory of a " + way + " at the most", "MiB", standby(way, "rss-MiB"),
+				[]beside{{name: "a single daemon", of: standby("single", "rss-MiB")}}, nil},
 		)
 	}
 	return append(rows,
 		row{"reads of the Lease per retryPeriod", "", standby("leader", "lease-reads/retry"), nil, nil},
-		row{"positions of 300 streams in the Lease", "B", measure{"BenchmarkPositions/streams=300", "B/lease"}, nil, nil},
+		row{"positions of 300 streams in the Lease", "B",
+			measure{"BenchmarkPositions/streams=300", "B/lease"}, nil, nil},
 		row{"the same, CPU of a renewal", "ns", measure{"BenchmarkPositions/streams=300", "ns/op"}, nil, nil},
 	)
 }
@@ -304,7 +329,8 @@ func scaleRows() (rows []row) {
 		)
 	}
 	return append(rows,
-		row{"300 idle streams, goroutines per stream", "", scale("idle/streams=300", "kubejournal", "goroutines/stream"), nil, nil},
+		row{"300 idle streams, goroutines per stream", "",
+			scale("idle/streams=300", "kubejournal", "goroutines/stream"), nil, nil},
 		row{"300 idle streams, CPU per minute", "ms", scale("idle/streams=300", "kubejournal", "cpu-ms/min"), nil, nil},
 		row{
 			"lists of 100,000 in pages, gzip, CPU", "s", scale("list-gzip-on/objects=100000", "kubejournal", "cpu-s"),
@@ -314,7 +340,8 @@ func scaleRows() (rows []row) {
 			"the same, bytes on the wire", "MiB", scale("list-gzip-on/objects=100000", "kubejournal", "wire-MiB"),
 			[]beside{{name: "no gzip", of: scale("list-gzip-off/objects=100000", "kubejournal", "wire-MiB")}}, nil,
 		},
-		row{"anonymous RSS, blocked output under 100 fast watches of 200 KB objects", "MiB", scale("blocked/streams=100", "kubejournal", "rss-anon-MiB"), nil, nil},
+		row{"anonymous RSS, blocked output under 100 fast watches of 200 KB objects", "MiB",
+			scale("blocked/streams=100", "kubejournal", "rss-anon-MiB"), nil, nil},
 	)
 }
 
@@ -349,18 +376,22 @@ func stepRows() (rows []row) {
 		{"all of these: stream to line", "Path", "json.Unmarshal", "JSONDecode"},
 	} {
 		for _, size := range []string{"2KB", "6KB", "60KB"} {
-			rows = append(rows, row{s.name + ", pod of " + size, "ns", step(s.bench, size), []beside{{name: s.beside, of: step(s.than, size)}}, nil})
+			rows = append(rows, row{s.name + ", pod of " + size, "ns", step(s.bench, size),
+				[]beside{{name: s.beside, of: step(s.than, size)}}, nil})
 		}
 	}
 	for _, size := range []string{"2KB", "6KB", "60KB"} {
 		of := func(way string) measure { return measure{"BenchmarkJournal/line=" + size + "/way=" + way, "ns/op"} }
-		rows = append(rows, row{"journal: write a line of " + size, "ns", of("kubejournal"), []beside{{name: "File.Write", of: of("plain")}}, nil})
+		rows = append(rows, row{"journal: write a line of " + size, "ns", of("kubejournal"),
+			[]beside{{name: "File.Write", of: of("plain")}}, nil})
 	}
 	return append(rows, row{
-		"diff: remember an object of a list", "ns", measure{"BenchmarkDiff/known=none/objects=1000000/way=kubejournal", "ns/op"},
+		"diff: remember an object of a list", "ns",
+		measure{"BenchmarkDiff/known=none/objects=1000000/way=kubejournal", "ns/op"},
 		[]beside{{name: "a map", of: measure{"BenchmarkDiff/known=none/objects=1000000/way=plain", "ns/op"}}}, nil,
 	}, row{
-		"diff: the same, compared with the checkpoint, of a relist of 100,000", "ns", measure{"BenchmarkRelist/known=100000/way=kubejournal", "ns/object"},
+		"diff: the same, compared with the checkpoint, of a relist of 100,000", "ns",
+		measure{"BenchmarkRelist/known=100000/way=kubejournal", "ns/object"},
 		[]beside{{name: "all of it in maps", of: measure{"BenchmarkRelist/known=100000/way=plain", "ns/object"}}}, nil,
 	})
 }

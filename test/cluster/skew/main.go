@@ -94,7 +94,8 @@ func test(ctx context.Context, v cluster.Variant, stdout, stderr io.Writer) (rep
 	if err != nil {
 		return r, err
 	}
-	args := []string{"test", "-json", "-race", "-count=1", "-p=1", "-timeout", testTimeout, "-run", "^(" + strings.Join(tests, "|") + ")$"}
+	args := []string{"test", "-json", "-race", "-count=1", "-p=1", "-timeout", testTimeout, "-run",
+		"^(" + strings.Join(tests, "|") + ")$"}
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Env = append(os.Environ(), v.Environ()...)
 	cmd.Env = append(cmd.Env, "CGO_ENABLED=1") // the race detector's

@@ -2,8 +2,9 @@
 //
 //	byhand informer FILE    a dynamic informer whose handler marshals each event
 //	byhand reflector FILE   a client-go Reflector with a store that marshals each event and keeps nothing
-//	byhand raw FILE         the response of one watch copied as it comes, from the server's present version: no JSON is
-//	                        looked at, no connection made again. It is the physical limit, not a way to keep a journal.
+//	byhand raw FILE         the response of one watch copied as it comes, from the server's present version: no JSON
+//	                        is looked at, no connection made again. It is the physical limit, not a way to keep a
+//	                        journal.
 //
 // Each event is one write, so that nothing stays in a buffer when the process is killed. None keeps a position.
 package main
@@ -43,7 +44,8 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	ways := map[string]func(context.Context, *rest.Config, *os.File) error{"informer": informer, "reflector": reflector, "raw": raw}
+	ways := map[string]func(context.Context, *rest.Config, *os.File) error{"informer": informer,
+		"reflector": reflector, "raw": raw}
 	if len(args) != 2 || ways[args[0]] == nil {
 		return errors.New("usage: byhand informer|reflector|raw FILE")
 	}
@@ -94,7 +96,9 @@ func reflector(ctx context.Context, config *rest.Config, out *os.File) error {
 	}
 	resource := client.Resource(configMaps)
 	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return resource.List(ctx, o)
+		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return resource.Watch(ctx, o)
 		},

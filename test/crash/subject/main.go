@@ -32,7 +32,8 @@ func take(step []string) error {
 	case "mkdir":
 		return unix.Mkdirat(unix.AT_FDCWD, name, 0o700)
 	}
-	flags := map[string]int{"create": unix.O_CREAT, "open": unix.O_CREAT, "empty": unix.O_TRUNC, "append": unix.O_APPEND}[step[0]]
+	flags := map[string]int{"create": unix.O_CREAT, "open": unix.O_CREAT, "empty": unix.O_TRUNC,
+		"append": unix.O_APPEND}[step[0]]
 	if name != "." {
 		flags |= unix.O_RDWR
 	}
