@@ -209,10 +209,11 @@ func (l *live) about(s step, change *checkpoint.Transition, c *checkpoint.Change
 	case s.unusable:
 		l.previous.Put(c, l.seq, o.Namespace, o.Name, l.previous.Unknown(s.Withheld))
 	default:
-		if _, err = l.previous.Compare(previous.Version{}, o); err != nil {
+		compared, err := l.previous.Compare(previous.Version{}, o)
+		if err != nil {
 			return nil, err
 		}
-		l.previous.Put(c, l.seq, o.Namespace, o.Name, l.previous.Value(s.Withheld))
+		l.previous.Put(c, l.seq, o.Namespace, o.Name, compared.Value(s.Withheld))
 	}
 	if s.Type == line.Deleted && s.Origin == line.FromRelist {
 		change.ResourceVersion = nil
