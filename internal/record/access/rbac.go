@@ -1,5 +1,4 @@
-// Package rbac derives from a config the minimal RBAC rules that the daemon needs, and writes them as YAML.
-package rbac
+package access
 
 import (
 	"cmp"
