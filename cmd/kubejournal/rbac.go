@@ -17,7 +17,7 @@ func newRBACCommand() *cobra.Command {
 	var (
 		configFlag string
 		to         access.Subject
-		o          access.Options
+		o          access.RBACOptions
 	)
 	cmd := &cobra.Command{
 		Use:   "rbac --config FILE",
@@ -65,7 +65,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 				}
 				resolver = s.Resolver
 			}
-			yaml, warnings, err := access.Manifest(cfg, path, resolver, o, to)
+			yaml, warnings, err := access.RBAC(cfg, path, resolver, o, to)
 			if err != nil {
 				return err
 			}
