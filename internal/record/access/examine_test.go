@@ -311,10 +311,10 @@ func TestListVersion(t *testing.T) {
 		`{"items":[{"a":[{}]}],"metadata":{"resourceVersion":"7"}}`: "7",
 		`{"metadata":{"resourceVersion":"7"},"items":null}`:         "7",
 		`{"metadata":{},"items":[]}`:                                "",
-		`{"metadata":{"resourceVersion":"7"}}`:                      "error: it has no items",
-		`[]`:                                                        "error: it is not a JSON object",
-		`{"items":[{"metadata":{"a":1}},`:                           "error: EOF",
-		`{"metadata":{"resourceVersion":1}`:                         "error: json: ",
+		`{"metadata":{"resourceVersion":"7"},"other":[1]}`:          "error: it has no items",
+		`[]`:                                "error: it is not a JSON object",
+		`{"items":[{"metadata":{"a":1}},`:   "error: EOF",
+		`{"metadata":{"resourceVersion":1}`: "error: json: ",
 	} {
 		got, err := listVersion(strings.NewReader(text))
 		if err != nil {
