@@ -11,14 +11,13 @@ import (
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/record/rbac"
 )
 
 func newRBACCommand() *cobra.Command {
 	var (
 		configFlag string
-		to         rbac.Subject
-		o          rbac.Options
+		to         access.Subject
+		o          access.RBACOptions
 	)
 	cmd := &cobra.Command{
 		Use:   "rbac --config FILE",
@@ -66,7 +65,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 				}
 				resolver = s.Resolver
 			}
-			yaml, warnings, err := rbac.Manifest(cfg, path, resolver, o, to)
+			yaml, warnings, err := access.RBAC(cfg, path, resolver, o, to)
 			if err != nil {
 				return err
 			}
@@ -90,7 +89,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 }
 
 // checkSubject reads the flags that name who gets the rights.
-func checkSubject(s *rbac.Subject) error {
+func checkSubject(s *access.Subject) error {
 	s.Account = cmp.Or(s.Account, s.Name)
 	for _, given := range [...]struct{ flag, value string }{{"--name", s.Name}, {"--service-account", s.Account}} {
 		if len(validation.IsDNS1123Subdomain(given.value)) > 0 {

@@ -3,6 +3,7 @@ package coverage
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -268,18 +269,12 @@ func (f *File) replace(old *content) (err error) {
 func (f *File) create(b []byte) (disk.File, error) {
 	dir, base := filepath.Split(f.path)
 	tmp := filepath.Join(dir, "."+base+".tmp")
-	out, err := disk.Create(f.disk, tmp, fileMode)
-	if err != nil {
+	out, err := disk.WriteTemporary(f.disk, tmp, fileMode, func(w io.WriterAt) error {
+		_, err := w.WriteAt(b, 0)
+		return err
+	})
+	if out == nil {
 		return nil, err
-	}
-	if locked := out.Lock(); errors.Is(locked, disk.ErrLocked) { // journal.RemoveLeftOvers looks at it
-		err = locked
-	}
-	if err == nil {
-		_, err = out.WriteAt(b, 0)
-	}
-	if err == nil {
-		err = out.Sync()
 	}
 	if err == nil {
 		err = f.disk.Rename(tmp, f.path)

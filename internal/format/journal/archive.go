@@ -577,21 +577,7 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 	return nil
 }
 
-// write writes a new file beside the active one, and syncs it. It stays open, and locked if the volume has locks,
-// until the caller has given it its name.
+// write is disk.WriteTemporary of a file beside the active one.
 func (j *File) write(name string, fn func(io.WriterAt) error) (disk.File, error) {
-	out, err := disk.Create(j.disk, filepath.Join(filepath.Dir(j.path), name), fileMode)
-	if err != nil {
-		return nil, err
-	}
-	if locked := out.Lock(); errors.Is(locked, disk.ErrLocked) {
-		err = locked // for a moment: it was taken for one that was left over
-	}
-	if err == nil {
-		err = fn(out)
-	}
-	if err == nil {
-		err = out.Sync()
-	}
-	return out, err
+	return disk.WriteTemporary(j.disk, filepath.Join(filepath.Dir(j.path), name), fileMode, fn)
 }

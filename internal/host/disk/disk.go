@@ -89,6 +89,26 @@ func Create(d FS, path string, mode fs.FileMode) (File, error) {
 	return d.OpenFile(path, flag, mode)
 }
 
+// WriteTemporary creates a file in the place of what has that name, has fn write it, and syncs it. It stays open, and locked
+// if the volume has locks, until the caller has renamed it: what looks for files that a crash has left sees that it is
+// written. Once it is created it is returned also with an error, for the caller to close.
+func WriteTemporary(d FS, path string, mode fs.FileMode, fn func(io.WriterAt) error) (File, error) {
+	f, err := Create(d, path, mode)
+	if err != nil {
+		return nil, err
+	}
+	if locked := f.Lock(); errors.Is(locked, ErrLocked) {
+		err = locked // for a moment: it was taken for one that was left over
+	}
+	if err == nil {
+		err = fn(f)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return f, err
+}
+
 type file struct{ *os.File }
 
 func (f file) Lock() error { return Lock(f.File) }

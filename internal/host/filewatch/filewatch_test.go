@@ -1,22 +1,19 @@
 package filewatch
 
 import (
-	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
-	"go.uber.org/zap"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// soon is how long a change may take to be told on a machine under load; far
-// less than poll.
-const soon = 20 * time.Second
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -25,55 +22,53 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// write writes a file in place, until its time is another one: that of many file systems is as coarse as some
+// milliseconds, and no time passes within a bubble.
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(content), 0o600))
-}
-
-// begun looks out for a path, from when the folders are watched.
-func begun(t *testing.T, path string) *Watcher {
-	t.Helper()
-	l := New(func() []string { return []string{path} }, zap.NewNop())
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	l.heard(t) // what may have changed before
-	return l
-}
-
-func (w *Watcher) heard(t *testing.T) {
-	t.Helper()
-	select {
-	case <-w.C:
-	case <-time.After(soon):
-		t.Fatal("not told")
+	before, statErr := os.Stat(path)
+	for {
+		must(t, os.WriteFile(path, []byte(content), 0o600))
+		is, err := os.Stat(path)
+		must(t, err)
+		if statErr != nil || !is.ModTime().Equal(before.ModTime()) {
+			return
+		}
 	}
 }
 
-// Whatever way a file is written in, that is told; also the second time, when
-// the file may be another one.
+// watch watches files within a bubble. What may have changed before has been signaled when it returns.
+func watch(t *testing.T, paths func() []string) <-chan struct{} {
+	t.Helper()
+	changed := make(chan struct{}, 1)
+	go Run(t.Context(), paths, changed)
+	<-changed
+	return changed
+}
+
+// wait waits for a signal, but no longer than most, and returns how long that was.
+func wait(changed <-chan struct{}, most time.Duration) time.Duration {
+	began := time.Now()
+	select {
+	case <-changed:
+	case <-time.After(most):
+	}
+	return time.Since(began)
+}
+
+// A file is signaled however it is written, soon and once; also the second time, when it may be another one.
 func TestWaysToWrite(t *testing.T) {
 	type way struct {
-		make   func(t *testing.T, dir string) (path string)
+		make   func(t *testing.T, dir string)
 		change func(t *testing.T, dir, content string)
 	}
-	plain := func(t *testing.T, dir string) string {
-		path := filepath.Join(dir, "config.yaml")
-		write(t, path, "a")
-		return path
-	}
-	swap := func(t *testing.T, dir, content string) {
-		// As the kubelet does with a ConfigMap.
+	config := func(dir string) string { return filepath.Join(dir, "config.yaml") }
+	inPlace := func(t *testing.T, dir, content string) { write(t, config(dir), content[:1]) }
+	plain := func(t *testing.T, dir string) { write(t, config(dir), "a") }
+	swap := func(t *testing.T, dir, content string) { // as the kubelet does with a ConfigMap
 		next, err := os.MkdirTemp(dir, "..2026_")
 		must(t, err)
-		write(t, filepath.Join(next, "config.yaml"), content)
+		write(t, config(next), content)
 		data := filepath.Join(dir, "..data")
 		before, err := os.Readlink(data)
 		was := err == nil
@@ -84,129 +79,129 @@ func TestWaysToWrite(t *testing.T) {
 		}
 	}
 	for name, w := range map[string]way{
-		"in place": {plain, func(t *testing.T, dir, content string) { write(t, filepath.Join(dir, "config.yaml"), content) }},
+		"in place": {plain, inPlace},
+		"in steps": {plain, func(t *testing.T, dir, content string) {
+			for range 20 {
+				write(t, config(dir), "")
+				write(t, config(dir), content)
+				must(t, os.Chmod(config(dir), 0o640))
+			}
+		}},
 		"renamed over": {plain, func(t *testing.T, dir, content string) {
 			write(t, filepath.Join(dir, "new"), content)
-			must(t, os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "config.yaml")))
+			must(t, os.Rename(filepath.Join(dir, "new"), config(dir)))
 		}},
 		"moved away and made": {plain, func(t *testing.T, dir, content string) {
-			must(t, os.Rename(filepath.Join(dir, "config.yaml"), filepath.Join(dir, "config.yaml~")))
-			write(t, filepath.Join(dir, "config.yaml"), content)
+			must(t, os.Rename(config(dir), config(dir)+"~"))
+			write(t, config(dir), content)
 		}},
 		"removed and made": {plain, func(t *testing.T, dir, content string) {
-			must(t, os.Remove(filepath.Join(dir, "config.yaml")))
-			write(t, filepath.Join(dir, "config.yaml"), content)
+			must(t, os.Remove(config(dir)))
+			write(t, config(dir), content)
 		}},
-		"ConfigMap": {func(t *testing.T, dir string) string {
+		"made later": {func(*testing.T, string) {}, inPlace},
+		"mode": {plain, func(t *testing.T, dir, content string) {
+			must(t, os.Chmod(config(dir), 0o600|fs.FileMode(len(content))))
+		}},
+		"ConfigMap": {func(t *testing.T, dir string) {
 			swap(t, dir, "a")
-			path := filepath.Join(dir, "config.yaml")
-			must(t, os.Symlink(filepath.Join("..data", "config.yaml"), path))
-			return path
+			must(t, os.Symlink(filepath.Join("..data", "config.yaml"), config(dir)))
 		}, swap},
-		"link to elsewhere": {func(t *testing.T, dir string) string {
+		"link to elsewhere": {func(t *testing.T, dir string) {
 			must(t, os.Mkdir(filepath.Join(dir, "there"), 0o700))
 			write(t, filepath.Join(dir, "there", "real.yaml"), "a")
-			must(t, os.Mkdir(filepath.Join(dir, "here"), 0o700))
-			path := filepath.Join(dir, "here", "config.yaml")
-			must(t, os.Symlink("../there/real.yaml", path))
-			return path
+			must(t, os.Symlink("there/real.yaml", config(dir)))
 		}, func(t *testing.T, dir, content string) { write(t, filepath.Join(dir, "there", "real.yaml"), content) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			l := begun(t, w.make(t, dir))
-			for _, content := range []string{"b", "c"} {
-				w.change(t, dir, content)
-				l.heard(t)
-			}
+			w.make(t, dir)
+			synctest.Test(t, func(t *testing.T) {
+				changed := watch(t, func() []string { return []string{config(dir)} })
+				for _, content := range []string{"bb", "ccc"} {
+					w.change(t, dir, content)
+					if took := wait(changed, anyway); took > 2*poll {
+						t.Errorf("%q is signaled after %s, want it within %s", content, took, 2*poll)
+					}
+					if took := wait(changed, anyway-2*poll); took < anyway-2*poll {
+						t.Errorf("%q is signaled again after %s", content, took)
+					}
+				}
+			})
 		})
 	}
 }
 
-// What happens beside a file is not told, however much it is, and does not keep
-// what happens to the file from being told.
-func TestBusyFolder(t *testing.T) {
-	t.Parallel()
+// What happens beside a file is not signaled. Without any change there is a signal from time to time.
+func TestUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "config.yaml")
 	write(t, path, "a")
-	l := begun(t, path)
-	journal, err := os.Create(filepath.Join(dir, "journal.jsonl"))
-	must(t, err)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				if _, err := journal.WriteString("line\n"); err != nil {
-					t.Error(err)
-					return
-				}
+	synctest.Test(t, func(t *testing.T) {
+		changed := watch(t, func() []string { return []string{path, filepath.Join(dir, "none")} })
+		write(t, filepath.Join(dir, "journal.jsonl"), "line\n")
+		if _, err := os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if took := wait(changed, time.Hour); took != anyway {
+				t.Errorf("signaled after %s, want %s", took, anyway)
 			}
 		}
-	}()
-	select {
-	case <-l.C:
-		t.Error("told of a file beside it")
-	case <-time.After(2 * settle):
-	}
-	write(t, path, "b")
-	l.heard(t)
-	close(stop)
-	<-stopped
-	must(t, journal.Close())
+	})
 }
 
-// An edit of several steps is told once they are over. A machine that is busy may make several edits of it: what is
-// told comes after silence, each time.
-func TestOneEditIsOneChange(t *testing.T) {
-	t.Parallel()
+// A file that is written all the time is signaled all the same, and once more for the last write.
+func TestWrittenAllTheTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	write(t, path, "a")
-	l := begun(t, path)
-	began := time.Now()
-	for range 20 {
-		write(t, path, "")
-		write(t, path, "b")
-		must(t, os.Chmod(path, 0o640))
-	}
-	l.heard(t)
-	for told := time.Duration(1); ; told++ {
-		if took := time.Since(began); told*settle > took {
-			t.Fatalf("told %d times within %s", told, took)
+	synctest.Test(t, func(t *testing.T) {
+		changed := watch(t, func() []string { return []string{path} })
+		stop := make(chan struct{})
+		go func() {
+			for n := 1; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(poll / 5):
+					write(t, path, strings.Repeat("a", n))
+				}
+			}
+		}()
+		for range 5 {
+			if took := wait(changed, anyway); took < settleMax-poll || took > settleMax+poll {
+				t.Errorf("signaled after %s, want it after %s", took, settleMax)
+			}
 		}
-		select {
-		case <-l.C:
-		case <-time.After(2 * settle):
-			return
+		close(stop)
+		if took := wait(changed, anyway); took > 2*poll {
+			t.Errorf("the last write is signaled after %s", took)
 		}
-	}
+	})
 }
 
-func TestOnTheWay(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	in := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
-	must(t, os.MkdirAll(in("real", "sub"), 0o700))
-	must(t, os.Symlink("real", in("data")))
-	must(t, os.Symlink(in("data", "sub"), in("real", "loop")))
-	must(t, os.Symlink("self", in("self")))
-	for path, want := range map[string][]string{
-		in("real", "f"):            {in("real", "f")},
-		in("data", "sub", "f"):     {in("data"), in("real", "sub", "f")},
-		in("data", "loop", "f"):    {in("data"), in("real", "loop"), in("data"), in("real", "sub", "f")},
-		in("nothing", "there"):     {in("nothing", "there")},
-		in("real", "..", "real/f"): {in("real", "f")},
-	} {
-		if got := onTheWay(path); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", path, got, want)
+// Other files are signaled, as they may have changed before they were looked at, and watched from then on.
+func TestOtherFiles(t *testing.T) {
+	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	write(t, second, "a")
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		paths := []string{first}
+		changed := watch(t, func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return paths
+		})
+		mu.Lock()
+		paths = []string{second}
+		mu.Unlock()
+		for _, content := range []string{"", "b"} {
+			if content != "" {
+				write(t, second, content)
+			}
+			if took := wait(changed, anyway); took > 2*poll {
+				t.Errorf("signaled after %s", took)
+			}
 		}
-	}
-	if got := onTheWay(in("self")); len(got) == 0 || got[len(got)-1] != in("self") {
-		t.Errorf("a link to itself: %q", got)
-	}
+	})
 }

@@ -12,7 +12,6 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/record/rbac"
 )
 
 // Examination is what a config results in on a server.
@@ -68,7 +67,7 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 			target, l := targets[e.Streams], &listed[e.Streams]
 			e.Streams++
 			state := e.stateOf(cfg, st, refusals[e.Streams], target, l)
-			e.Rows = append(e.Rows, Row{entry.Entry, rbac.EntryName(entry), st.Name(), st.GVR.Version, state})
+			e.Rows = append(e.Rows, Row{entry.Entry, EntryName(entry), st.Name(), st.GVR.Version, state})
 		}
 		if resolved.Err != nil {
 			e.addUnresolved(cfg, entry, resolved.Err)
@@ -196,7 +195,7 @@ func (e *Examination) stateOf(
 
 // addUnresolved notes why an entry results in no stream, or in fewer than it asks for.
 func (e *Examination) addUnresolved(cfg *config.Config, entry config.Resource, err error) {
-	row := Row{entry.Entry, rbac.EntryName(entry), "-", "-", "pending: " + err.Error()}
+	row := Row{entry.Entry, EntryName(entry), "-", "-", "pending: " + err.Error()}
 	remedy := "" // the others name theirs
 	switch {
 	case errors.As(err, new(*discovery.NotFoundError)):

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -187,6 +188,7 @@ func TestCredentialsOfAnUnknownCluster(t *testing.T) {
 	for name, known := range map[string]bool{"known": true, "never known": false} {
 		t.Run(name, func(t *testing.T) {
 			l := newLive(t)
+			l.pulse = time.Hour // the old token is refused before the new one is noticed
 			other := l.another()
 			other.Forbid(namespaces, "get")
 			if !known {

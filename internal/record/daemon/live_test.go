@@ -54,6 +54,7 @@ type live struct {
 	srv    *fake.Server
 	dir    string
 	disk   disk.FS            // of the journal; nil is the real one
+	pulse  time.Duration      // from one pulse to the next; 0 is the daemon's own
 	hangup chan os.Signal     // of the daemon that was started last
 	log    syncBuffer         // the last line of one that failed is its error, as main writes it
 	cancel context.CancelFunc // asks it to stop
@@ -96,7 +97,7 @@ func (l *live) start(resources ...string) {
 	}
 	l.hangup = make(chan os.Signal, 1)
 	d := New(cfg, Options{
-		Version: "v1.2.3", Log: log, Level: level, Stdout: io.Discard, ConfigPath: path, Hangup: l.hangup, Disk: l.disk,
+		Version: "v1.2.3", Log: log, Level: level, Stdout: io.Discard, ConfigPath: path, Hangup: l.hangup, Disk: l.disk, PulseEvery: l.pulse,
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, noEnv) },
 	})
 	ctx, cancel := context.WithCancel(l.t.Context())

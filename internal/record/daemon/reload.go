@@ -30,7 +30,6 @@ const emptyPause = time.Second
 // anything is touched.
 type reloader struct {
 	d        *Daemon
-	files    *filewatch.Watcher            // nil where a test signals changes
 	inEffect atomic.Pointer[config.Config] // set by run alone
 	last     atomic.Pointer[status.Reload] // what came of the last reload; set by run alone
 	// what the file held at the last attempt, or why it could not be read; owned by run
@@ -50,10 +49,10 @@ func (r *reloader) paths() []string {
 func (r *reloader) run(ctx context.Context) {
 	changed := r.d.Changed
 	if changed == nil {
-		r.files = filewatch.New(r.paths, r.d.Log)
-		changed = r.files.C
+		c := make(chan struct{}, 1)
+		changed = c
 		var watching sync.WaitGroup
-		watching.Go(func() { r.files.Run(ctx) })
+		watching.Go(func() { filewatch.Run(ctx, r.paths, c) })
 		defer watching.Wait()
 	}
 	for {
@@ -174,9 +173,6 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff streams
 	// From here on nothing can fail.
 	useAccess()
 	r.inEffect.Store(next)
-	if now.Kubernetes != next.Kubernetes && r.files != nil {
-		r.files.Again()
-	}
 	if isFile {
 		file.SetLimits(journalOptions(next.Output))
 		d.warnOfLimits(next)

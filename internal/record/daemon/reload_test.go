@@ -294,6 +294,7 @@ func TestReloadOfTheKubeconfig(t *testing.T) {
 // A kubeconfig that is replaced is noticed while requests still work.
 func TestKubeconfigIsReplaced(t *testing.T) {
 	l := newLive(t)
+	l.pulse = time.Hour // the old token is refused before the new one is noticed
 	writeFile(t, l.config(), l.text("configmaps"))
 	l.start()
 	l.watched("configmaps")

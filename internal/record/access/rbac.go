@@ -1,5 +1,4 @@
-// Package rbac derives from a config the minimal RBAC rules that the daemon needs, and writes them as YAML.
-package rbac
+package access
 
 import (
 	"cmp"
@@ -23,8 +22,8 @@ const (
 	notKnown  = " is not known yet and taken at its word"
 )
 
-// Options is how wildcards and unknown names are treated.
-type Options struct {
+// RBACOptions is how wildcards and unknown names are treated.
+type RBACOptions struct {
 	Offline   bool // no server was asked: a name that is not Kubernetes' own must be written in full
 	Enumerate bool // a wildcard names what the server has now
 }
@@ -46,9 +45,11 @@ type right struct {
 	note      string // what to know about it; "" for nothing
 }
 
-// Manifest returns the YAML of roles and bindings for a config that was read from path: the ClusterRole, then each
+// RBAC returns the YAML of roles and bindings for a config that was read from path: the ClusterRole, then each
 // namespace's Role. The error is config.Faults; warnings are of entries that get no right.
-func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o Options, to Subject) (yaml []byte, warnings config.Faults, err error) {
+func RBAC(
+	cfg *config.Config, path string, resolver *discovery.Resolver, o RBACOptions, to Subject,
+) (yaml []byte, warnings config.Faults, err error) {
 	rights, warnings, err := rightsOf(cfg, resolver, o)
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +89,9 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 }
 
 // rightsOf returns what a config needs. The error is config.Faults; warnings are of entries that get no right.
-func rightsOf(cfg *config.Config, resolver *discovery.Resolver, o Options) (all []right, warnings config.Faults, err error) {
+func rightsOf(
+	cfg *config.Config, resolver *discovery.Resolver, o RBACOptions,
+) (all []right, warnings config.Faults, err error) {
 	var faults config.Faults
 	for i, resolved := range resolver.ResolveAll(cfg.Resources) {
 		entry := cfg.Resources[i]

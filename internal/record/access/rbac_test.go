@@ -1,4 +1,4 @@
-package rbac
+package access
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubejournal/internal/config"
-	resources "kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/discovery"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -81,8 +81,8 @@ func TestRBACText(t *testing.T) {
 		)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, warnings, err := Manifest(tc.cfg, "kubejournal.yaml", resources.Offline(), Options{Offline: true, Enumerate: tc.enumerate},
-				Subject{Name: "kubejournal", Namespace: "audit", Account: "journal"})
+			got, warnings, err := RBAC(tc.cfg, "kubejournal.yaml", discovery.Offline(),
+				RBACOptions{Offline: true, Enumerate: tc.enumerate}, Subject{Name: "kubejournal", Namespace: "audit", Account: "journal"})
 			if err != nil || len(warnings) > 0 {
 				t.Fatalf("got %v, %v", err, warnings)
 			}
@@ -154,7 +154,7 @@ func parseRBAC(t *testing.T, text []byte) []role {
 }
 
 // grants reports whether roles allow a right, as RBAC would.
-func grants(roles []role, right resources.Right) bool {
+func grants(roles []role, right discovery.Right) bool {
 	has := func(list []string, value string) bool {
 		return slices.Contains(list, value) || slices.Contains(list, "*")
 	}
@@ -171,7 +171,7 @@ func TestRBACIsLeast(t *testing.T) {
 	const seed = 20261121
 	rng := rand.New(rand.NewPCG(seed, 2))
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
-	resolver := resources.Offline()
+	resolver := discovery.Offline()
 	for round := range 60 {
 		var entries []config.Resource
 		for range 1 + rng.IntN(6) {
@@ -189,23 +189,24 @@ func TestRBACIsLeast(t *testing.T) {
 		}
 		cfg := configOf(entries...)
 		enumerate := rng.IntN(2) == 0
-		text, warnings, err := Manifest(cfg, "k.yaml", resolver, Options{Enumerate: enumerate}, Subject{Name: "kubejournal", Namespace: "audit", Account: "kubejournal"})
+		text, warnings, err := RBAC(cfg, "k.yaml", resolver, RBACOptions{Enumerate: enumerate},
+			Subject{Name: "kubejournal", Namespace: "audit", Account: "kubejournal"})
 		if err != nil {
 			continue // the same stream twice
 		}
 		roles := parseRBAC(t, text)
-		var wanted []resources.Right
+		var wanted []discovery.Right
 		for i, resolved := range resolver.ResolveAll(cfg.Resources) {
 			for _, st := range resolved.Streams {
 				wanted = append(wanted, st.Rights()...)
 			}
-			missing := new(resources.NotFoundError)
+			missing := new(discovery.NotFoundError)
 			if !errors.As(resolved.Err, &missing) || missing.Wildcard {
 				continue
 			}
 			named, _ := resolver.Named(cfg.Resources[i])
 			for _, ns := range append(cfg.Resources[i].Namespaces, "")[:max(1, len(cfg.Resources[i].Namespaces))] {
-				wanted = append(wanted, resources.Right{Verb: "watch", Resource: named[0], Namespace: ns, Name: resources.OneName(cfg.Resources[i].FieldSelector)})
+				wanted = append(wanted, discovery.Right{Verb: "watch", Resource: named[0], Namespace: ns, Name: discovery.OneName(cfg.Resources[i].FieldSelector)})
 			}
 		}
 		for _, right := range wanted {
@@ -223,7 +224,7 @@ func TestRBACIsLeast(t *testing.T) {
 						continue
 					}
 					roles[i].rules[j].Resources = slices.Delete(slices.Clone(rule.Resources), k, k+1)
-					if !slices.ContainsFunc(wanted, func(r resources.Right) bool { return !grants(roles, r) }) {
+					if !slices.ContainsFunc(wanted, func(r discovery.Right) bool { return !grants(roles, r) }) {
 						t.Fatalf("seed %d, round %d: %s of %s is not needed in\n%s", seed, round, resource, rule.APIGroups, text)
 					}
 					roles[i].rules[j].Resources = rule.Resources
@@ -234,9 +235,9 @@ func TestRBACIsLeast(t *testing.T) {
 }
 
 // cameToNothing reports whether a wildcard covers nothing now: its rule is for what comes.
-func cameToNothing(resolver *resources.Resolver, cfg *config.Config) bool {
-	return slices.ContainsFunc(resolver.ResolveAll(cfg.Resources), func(r resources.Resolution) bool {
-		missing := new(resources.NotFoundError)
+func cameToNothing(resolver *discovery.Resolver, cfg *config.Config) bool {
+	return slices.ContainsFunc(resolver.ResolveAll(cfg.Resources), func(r discovery.Resolution) bool {
+		missing := new(discovery.NotFoundError)
 		return errors.As(r.Err, &missing) && missing.Wildcard
 	})
 }
@@ -250,7 +251,8 @@ func TestRBACIsDeterministic(t *testing.T) {
 		for _, n := range names {
 			entries = append(entries, config.Resource{Name: n})
 		}
-		text, _, err := Manifest(configOf(entries...), "k", resources.Offline(), Options{Offline: true}, Subject{"a", "b", "c"})
+		text, _, err := RBAC(configOf(entries...), "k", discovery.Offline(), RBACOptions{Offline: true},
+			Subject{"a", "b", "c"})
 		if err != nil {
 			t.Fatal(err)
 		}
