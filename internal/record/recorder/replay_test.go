@@ -305,7 +305,7 @@ func samePrevious(t *testing.T, what string, told []step, want, got *checkpoint.
 			if err != nil {
 				t.Fatal(err)
 			}
-			if unchanged, err := l.previous.Compare(before, &l.object); err != nil || !unchanged {
+			if compared, err := l.previous.Compare(before, &l.object); err != nil || !compared.Same {
 				t.Fatalf("%s: %s differs from itself: %v", what, name, err)
 			}
 		}
