@@ -23,8 +23,11 @@ import (
 	"kubejournal/internal/record/streams"
 )
 
-// emptyPause is how long a reload waits for a config file that is empty or missing: some tools write one in two steps.
-const emptyPause = time.Second
+// A config file that is empty or missing is read again so often, with a pause before each: some tools write one in two steps.
+const (
+	emptyReads = 10
+	emptyPause = 100 * time.Millisecond
+)
 
 // reloader brings an edit of the config file into effect: all of it, or none. What can be wrong is looked for before
 // anything is touched.
@@ -112,11 +115,11 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	}
 }
 
-// read returns what the file holds. Where that is nothing, or cannot be read, it waits and reads once more.
-func (r *reloader) read(ctx context.Context) ([]byte, error) {
-	content, err := config.Read(r.d.ConfigPath)
-	if len(bytes.TrimSpace(content)) == 0 && client.Sleep(ctx, emptyPause) {
-		return config.Read(r.d.ConfigPath)
+// read returns what the file holds. Where that is nothing, or cannot be read, it waits for another writer to finish.
+func (r *reloader) read(ctx context.Context) (content []byte, err error) {
+	content, err = config.Read(r.d.ConfigPath)
+	for n := 0; n < emptyReads && len(bytes.TrimSpace(content)) == 0 && client.Sleep(ctx, emptyPause); n++ {
+		content, err = config.Read(r.d.ConfigPath)
 	}
 	return content, err
 }
