@@ -1,7 +1,7 @@
 // Package config reads and checks the configuration: flags over environment over file over defaults.
 //
-// Load returns either a Config that can be run or Faults, one for each thing that is wrong. Nothing here uses a cluster, or
-// the disk beyond the config file itself, so that a config can be checked anywhere.
+// Load returns either a Config that can be run or Faults, one for each thing that is wrong. Nothing here uses a
+// cluster, or the disk beyond the config file itself, so that a config can be checked anywhere.
 package config
 
 import (
@@ -16,24 +16,27 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Config is a complete, checked configuration. Struct tags describe the keys of the file: mapstructure is the key's name, eg
-// an example for messages (of a list or a duration), off the value that turns the key off, takes what text it takes. Fields
-// with json:"-" are the place of a part, which Same ignores.
+// Config is a complete, checked configuration. Struct tags describe the keys of the file: mapstructure is the key's
+// name, eg an example for messages (of a list or a duration), off the value that turns the key off, takes what text it
+// takes. Fields with json:"-" are the place of a part, which Same ignores.
 type Config struct {
 	Cluster    string     `mapstructure:"cluster"` // stamped on every line; "" leaves it out
 	Kubernetes Kubernetes `mapstructure:"kubernetes"`
-	Defaults   Defaults   `mapstructure:"defaults" json:"-"` // what an entry of Resources leaves out; place puts it there
-	Resources  []Resource `mapstructure:"resources" eg:"[pods, deployments.apps]"`
-	Shard      Shard      `mapstructure:"shard"` // the daemon's share of every stream
+	// what an entry of Resources leaves out; place puts it there
+	Defaults  Defaults   `mapstructure:"defaults" json:"-"`
+	Resources []Resource `mapstructure:"resources" eg:"[pods, deployments.apps]"`
+	Shard     Shard      `mapstructure:"shard"` // the daemon's share of every stream
 	// LeaderElection is for several replicas, of which one writes.
 	LeaderElection LeaderElection `mapstructure:"leaderElection"`
 	Output         Output         `mapstructure:"output"`
 	Checkpoint     Checkpoint     `mapstructure:"checkpoint"`
 	RedactSecrets  bool           `mapstructure:"redactSecrets"`
 	Redact         []Redact       `mapstructure:"redact" eg:"[{resource: configmaps, fields: [data.password]}]"`
-	DropFields     []string       `mapstructure:"dropFields" eg:"[metadata.managedFields]" off:"[]"`                // dotted paths
-	Listen         string         `mapstructure:"listen" off:"\"\"" takes:"host:port in quotes, such as \":8080\""` // "" listens nowhere
-	Log            Log            `mapstructure:"log"`
+	// dotted paths
+	DropFields []string `mapstructure:"dropFields" eg:"[metadata.managedFields]" off:"[]"`
+	// "" listens nowhere
+	Listen string `mapstructure:"listen" off:"\"\"" takes:"host:port in quotes, such as \":8080\""`
+	Log    Log    `mapstructure:"log"`
 
 	src source // where each value was written, for the messages
 }
@@ -44,8 +47,8 @@ type Kubernetes struct {
 	Context    string `mapstructure:"context"`
 }
 
-// Resource is one entry of the resources list as the user wrote it; package discovery resolves it to streams. It has one
-// field for each key, and the place of the entry.
+// Resource is one entry of the resources list as the user wrote it; package discovery resolves it to streams. It has
+// one field for each key, and the place of the entry.
 type Resource struct {
 	Name    string  `mapstructure:"resource"` // what kubectl takes: pods, deploy, deployments.v1.apps
 	Group   *string `mapstructure:"group"`    // nil: not set; "" is core
@@ -60,8 +63,10 @@ type Resource struct {
 	Types             []string `mapstructure:"types" eg:"[ADDED, DELETED]"` // of lines about objects; nil: all three
 	Filter            string   `mapstructure:"filter"`                      // CEL over object and type; "": everything
 	Initial           string   `mapstructure:"initial"`                     // Snapshot or Skip
-	Payload           string   `mapstructure:"payload"`                     // PayloadObject, PayloadMetadata or PayloadNone
-	Changes           bool     `mapstructure:"changes"`                     // MODIFIED lines list the fields that changed
+	// PayloadObject, PayloadMetadata or PayloadNone
+	Payload string `mapstructure:"payload"`
+	// MODIFIED lines list the fields that changed
+	Changes bool `mapstructure:"changes"`
 	// IgnoreFields are dotted paths; a MODIFIED in which nothing else changed is not written.
 	IgnoreFields []string `mapstructure:"ignoreFields" eg:"[status]"`
 
@@ -71,13 +76,15 @@ type Resource struct {
 
 	Shard Shard `mapstructure:"-"` // that of the config, the zero Shard where it is all there is
 
-	// File, Line and Entry are where this was written, e.g. kubejournal.yaml, 12 and resources[2]; Line is 0 outside a file.
+	// File, Line and Entry are where this was written, e.g. kubejournal.yaml, 12 and resources[2]; Line is 0 outside a
+	// file.
 	File  string `mapstructure:"-" json:"-"`
 	Line  int    `mapstructure:"-" json:"-"`
 	Entry string `mapstructure:"-" json:"-"`
 }
 
-// Shard is a share of a stream's objects, by the hash of their uids: one of Count equal ones. The zero Shard is all of them.
+// Shard is a share of a stream's objects, by the hash of their uids: one of Count equal ones. The zero Shard is all of
+// them.
 type Shard struct {
 	Index int `mapstructure:"index" takes:"$(NAME), the number in a variable such as POD_INDEX"` // from 0 on
 	Count int `mapstructure:"count"`
@@ -148,15 +155,22 @@ const Wildcard = "*"
 type Output struct {
 	Path string `mapstructure:"path"` // Stdout or a file
 	// Rotation; without effect on Stdout.
-	MaxSize      int64         `mapstructure:"maxSize"`                   // bytes at which the file is rotated; 0: never
-	MaxAge       time.Duration `mapstructure:"maxAge" eg:"7d for a week"` // older rotated files are removed; 0: no limit
-	MaxFiles     int           `mapstructure:"maxFiles"`                  // more rotated files are removed, the oldest first; 0: no limit
-	MinAge       time.Duration `mapstructure:"minAge" eg:"24h"`           // younger files lose the lines of the largest namespace first; 0: none does
-	MaxTotalSize int64         `mapstructure:"maxTotalSize"`              // bytes of all files above which the oldest are removed; 0: no limit
-	Compress     bool          `mapstructure:"compress"`                  // rotated files, gzip
-	Seal         bool          `mapstructure:"seal"`                      // a line says the checksum of each rotated file
-	Sync         string        `mapstructure:"sync"`                      // SyncCommit or SyncNever
-	MaxLineBytes int64         `mapstructure:"maxLineBytes"`              // a longer line keeps its metadata only; 0: no limit
+	// bytes at which the file is rotated; 0: never
+	MaxSize int64 `mapstructure:"maxSize"`
+	// older rotated files are removed; 0: no limit
+	MaxAge time.Duration `mapstructure:"maxAge" eg:"7d for a week"`
+	// more rotated files are removed, the oldest first; 0: no limit
+	MaxFiles int `mapstructure:"maxFiles"`
+	// younger files lose the lines of the largest namespace first; 0: none does
+	MinAge time.Duration `mapstructure:"minAge" eg:"24h"`
+	// bytes of all files above which the oldest are removed; 0: no limit
+	MaxTotalSize int64 `mapstructure:"maxTotalSize"`
+	Compress     bool  `mapstructure:"compress"` // rotated files, gzip
+	// a line says the checksum of each rotated file
+	Seal bool   `mapstructure:"seal"`
+	Sync string `mapstructure:"sync"` // SyncCommit or SyncNever
+	// a longer line keeps its metadata only; 0: no limit
+	MaxLineBytes int64 `mapstructure:"maxLineBytes"`
 }
 
 // Stdout is the output path of the standard output.
@@ -193,14 +207,19 @@ type Log struct {
 // Default returns the configuration of an empty file. All defaults are set here.
 func Default() *Config {
 	return &Config{
-		Defaults:       Defaults{Initial: Snapshot, Payload: PayloadObject, Entry: "defaults"},
-		Output:         Output{Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, MinAge: 24 * time.Hour, Compress: true, Sync: SyncCommit},
-		LeaderElection: LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
-		Checkpoint:     Checkpoint{Path: "kubejournal.db", Interval: time.Second},
-		RedactSecrets:  true,
-		DropFields:     []string{"metadata.managedFields"},
-		Listen:         ":8080",
-		Log:            Log{Level: "info", Format: "json"},
+		Defaults: Defaults{Initial: Snapshot, Payload: PayloadObject, Entry: "defaults"},
+		Output: Output{
+			Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, MinAge: 24 * time.Hour,
+			Compress: true, Sync: SyncCommit,
+		},
+		LeaderElection: LeaderElection{
+			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		},
+		Checkpoint:    Checkpoint{Path: "kubejournal.db", Interval: time.Second},
+		RedactSecrets: true,
+		DropFields:    []string{"metadata.managedFields"},
+		Listen:        ":8080",
+		Log:           Log{Level: "info", Format: "json"},
 	}
 }
 
@@ -242,7 +261,8 @@ func CanonicalFields(selector string) (string, error) {
 	return parsed.String(), nil
 }
 
-// canonicalise brings checked entries into one spelling, so that an edit that changes none of their meaning is no change.
+// canonicalise brings checked entries into one spelling, so that an edit that changes none of their meaning is no
+// change.
 func (c *Config) canonicalise() {
 	for i := range c.Resources {
 		r := &c.Resources[i]

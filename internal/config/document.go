@@ -58,13 +58,17 @@ func parse(data []byte) (root *yaml.Node, line int, err error) {
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
-		return nil, second.Line, errors.New("a second YAML document begins; one file holds one config, drop the --- line")
+		return nil, second.Line, errors.New(
+			"a second YAML document begins; one file holds one config, drop the --- line",
+		)
 	case !errors.Is(err, io.EOF):
 		return yamlFault(err)
 	case len(doc.Content) == 0 || isNull(doc.Content[0]):
 		return nil, 0, errors.New("is empty; it needs at least resources, e.g. resources: [pods]")
 	case doc.Content[0].Kind != yaml.MappingNode:
-		return nil, doc.Content[0].Line, errors.New("is " + kindOf(doc.Content[0]) + "; a config is keys and values, e.g. resources: [pods]")
+		return nil, doc.Content[0].Line, errors.New(
+			"is " + kindOf(doc.Content[0]) + "; a config is keys and values, e.g. resources: [pods]",
+		)
 	}
 	return doc.Content[0], 0, nil
 }
@@ -103,7 +107,10 @@ func (d *document) fault(node *yaml.Node, path, format string, args ...any) {
 func (d *document) tooMany(node *yaml.Node, path string) bool {
 	if d.nodes++; d.nodes == maxNodes {
 		d.broken, d.faults = true, nil
-		d.fault(node, path, "the file comes to more than %d keys and items, its aliases counted; is this the config?", maxNodes)
+		d.fault(
+			node, path, "the file comes to more than %d keys and items, its aliases counted; is this the config?",
+			maxNodes,
+		)
 	}
 	return d.broken
 }
@@ -156,7 +163,8 @@ func (d *document) key(path string, name, node *yaml.Node, key reflect.StructFie
 	return nil
 }
 
-// value reads a value; tag is that of its key. It returns nil after a fault. A resource may be written as its name alone.
+// value reads a value; tag is that of its key. It returns nil after a fault. A resource may be written as its name
+// alone.
 func (d *document) value(path string, at, node *yaml.Node, t reflect.Type, tag reflect.StructTag) any {
 	isEntry := t == reflect.TypeFor[Resource]()
 	switch {
@@ -183,8 +191,8 @@ func (d *document) value(path string, at, node *yaml.Node, t reflect.Type, tag r
 	return nil
 }
 
-// list reads a list. An element that cannot be read leaves an empty one behind, so that the numbers of the others stay as
-// the user counts them.
+// list reads a list. An element that cannot be read leaves an empty one behind, so that the numbers of the others stay
+// as the user counts them.
 func (d *document) list(path string, node *yaml.Node, elem reflect.Type) []any {
 	values := make([]any, 0, len(node.Content))
 	for i, item := range node.Content {
@@ -224,7 +232,10 @@ func (d *document) scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag
 		}
 		v, ok := parseSize(node.Value)
 		if !ok {
-			return nil, fmt.Sprintf("%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
+			return nil, fmt.Sprintf(
+				"%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit",
+				node.Value,
+			)
 		}
 		return v, ""
 	case t.Kind() == reflect.Int && takes != "" && isText(node):
@@ -271,7 +282,9 @@ func isText(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.
 
 // kindOf names what a value is, for use within a sentence.
 func kindOf(node *yaml.Node) string {
-	kinds := map[string]string{"!!int": "the number ", "!!float": "the number ", "!!bool": "the boolean ", "!!timestamp": "the date "}
+	kinds := map[string]string{
+		"!!int": "the number ", "!!float": "the number ", "!!bool": "the boolean ", "!!timestamp": "the date ",
+	}
 	switch kind := kinds[node.ShortTag()]; {
 	case node.Kind == yaml.MappingNode:
 		return "a set of keys"

@@ -65,9 +65,9 @@ type source struct {
 	faulted map[string]bool   // paths with a fault from reading
 }
 
-// Fault places a message at a key of an entry, or at a key outside of entries where entry is "": at its own line, else at
-// that of the nearest thing around it. A resource that is written as its name alone has no keys. A key that the entry
-// leaves to the defaults is theirs.
+// Fault places a message at a key of an entry, or at a key outside of entries where entry is "": at its own line, else
+// at that of the nearest thing around it. A resource that is written as its name alone has no keys. A key that the
+// entry leaves to the defaults is theirs.
 func (c *Config) Fault(entry, field, msg string) Fault {
 	path := join(entry, field)
 	switch key, _, _ := strings.Cut(field, "["); {

@@ -15,8 +15,8 @@ type Disk struct {
 	Reach  time.Duration // how long ago the oldest of them was rotated
 }
 
-// CheckLimits returns which limits of the output contradict each other or the disk that it is on: one warning each, with
-// what to write instead. The daemon runs with any limits.
+// CheckLimits returns which limits of the output contradict each other or the disk that it is on: one warning each,
+// with what to write instead. The daemon runs with any limits.
 func (c *Config) CheckLimits(at Disk) (warnings Faults) {
 	out := c.Output
 	warn := func(key, format string, args ...any) {
@@ -55,7 +55,10 @@ func (c *Config) CheckLimits(at Disk) (warnings Faults) {
 			out.MaxFiles, inBytes(size), inBytes(all), inBytes(total), total/size)
 	}
 	if _, written := c.src.lines["output.minAge"]; written && out.MaxAge > 0 && out.MinAge > out.MaxAge {
-		warn("minAge", "%s is more than maxAge (%s), which removes all that is older; write at most that", inDays(out.MinAge), inDays(out.MaxAge))
+		warn(
+			"minAge", "%s is more than maxAge (%s), which removes all that is older; write at most that",
+			inDays(out.MinAge), inDays(out.MaxAge),
+		)
 	}
 	// Only where it was written: who sets a size alone does not ask for the default age.
 	if _, written := c.src.lines["output.maxAge"]; !written || at.Files == 0 || at.Reach >= out.MaxAge/2 {

@@ -109,8 +109,8 @@ func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
 	return cfg, nil
 }
 
-// Draft returns what can be read of a config file that has faults, for what else there is to say about it; nil if that is
-// nothing.
+// Draft returns what can be read of a config file that has faults, for what else there is to say about it; nil if that
+// is nothing.
 func Draft(path string, o Overrides, env Env) *Config {
 	data, err := Read(path)
 	if err != nil {
@@ -129,8 +129,8 @@ func draft(data []byte, file string, o Overrides, env Env) (*Config, Faults, err
 	return cfg, slices.Concat(faults, cfg.expand(env), cfg.setNamespace(o.Namespace, env), cfg.check()), nil
 }
 
-// decode reads the values. viper merges them, a later source over an earlier one: defaults, the file, the environment, the
-// flags. Faults are those of the file's text, which leave the default; an error says that it cannot be read at all.
+// decode reads the values. viper merges them, a later source over an earlier one: defaults, the file, the environment,
+// the flags. Faults are those of the file's text, which leave the default; an error says that it cannot be read at all.
 func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, error) {
 	cfg := Default()
 	doc := document{env: env, src: source{
@@ -172,8 +172,8 @@ func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, er
 	return cfg, doc.faults, nil
 }
 
-// place sets where each entry was written, and the defaults of what it leaves out. Resources from the command line replace those
-// of the file; kubectl takes a list with commas too.
+// place sets where each entry was written, and the defaults of what it leaves out. Resources from the command line
+// replace those of the file; kubectl takes a list with commas too.
 func (c *Config) place(args []string) {
 	for i := range c.Redact {
 		r := &c.Redact[i]
@@ -200,7 +200,8 @@ func (c *Config) place(args []string) {
 	}
 }
 
-// inherit gives an entry the default of each key that it does not set. Its lists are its own: they are changed in place.
+// inherit gives an entry the default of each key that it does not set. Its lists are its own: they are changed in
+// place.
 func (c *Config) inherit(r *Resource) {
 	entry, defaults := reflect.ValueOf(r).Elem(), reflect.ValueOf(c.Defaults)
 	for key, f := range keysOf(defaults.Type()) {
@@ -313,7 +314,9 @@ func expandOne(text string, env Env) (expanded, fault string) {
 		case name == "":
 			return "", "$() names no variable; write $(NAME)"
 		case !set:
-			return "", fmt.Sprintf("$(%s) is not set in the environment; set it, or write $$(%s) for the text itself", name, name)
+			return "", fmt.Sprintf(
+				"$(%s) is not set in the environment; set it, or write $$(%s) for the text itself", name, name,
+			)
 		default:
 			b.WriteString(before + value)
 		}

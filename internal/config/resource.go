@@ -57,15 +57,22 @@ func badName(name string) string {
 	case group == Wildcard && !strings.Contains(resource, Wildcard):
 		return fmt.Sprintf("%q: write resource: %s with group: \"*\"", name, resource)
 	case strings.Contains(name, Wildcard):
-		return fmt.Sprintf("%q: a wildcard is \"*\" alone, for every name; write that, or one entry for each resource", name)
+		return fmt.Sprintf(
+			"%q: a wildcard is \"*\" alone, for every name; write that, or one entry for each resource", name,
+		)
 	case strings.EqualFold(name, "all"):
 		return `"all" is a category of kubectl, not a resource; write one entry for each resource`
 	case strings.Contains(name, ","):
 		return fmt.Sprintf("%q names several resources; write one entry for each", name)
 	case strings.Contains(name, "/"):
-		return fmt.Sprintf("%q names an object or a subresource; write the resource alone, and fieldSelector: metadata.name=... for one object", name)
+		return fmt.Sprintf(
+			"%q names an object or a subresource; write the resource alone, and fieldSelector: metadata.name=... for one object",
+			name,
+		)
 	case !nameForm.MatchString(name) || len(name) > validation.DNS1123SubdomainMaxLength:
-		return fmt.Sprintf("%q is not the name of a resource; write it as kubectl takes it, e.g. pods or deployments.apps", name)
+		return fmt.Sprintf(
+			"%q is not the name of a resource; write it as kubectl takes it, e.g. pods or deployments.apps", name,
+		)
 	}
 	return ""
 }
@@ -81,10 +88,14 @@ func badExactName(name, one string) string {
 // badNamespace returns what is wrong with a namespace's name, or "".
 func badNamespace(name string) string {
 	if strings.Contains(name, "*") {
-		return fmt.Sprintf("%q: wildcards are not supported here; name each namespace, or leave namespaces out for all", name)
+		return fmt.Sprintf(
+			"%q: wildcards are not supported here; name each namespace, or leave namespaces out for all", name,
+		)
 	}
 	if len(validation.IsDNS1123Label(name)) > 0 {
-		return fmt.Sprintf("%q is not the name of a namespace; it takes lower-case letters, digits and -, at most 63", name)
+		return fmt.Sprintf(
+			"%q is not the name of a namespace; it takes lower-case letters, digits and -, at most 63", name,
+		)
 	}
 	return ""
 }
@@ -105,7 +116,10 @@ func (k *checker) names(r Resource) {
 		`is missing beside resource: "*"; write "*" for every group, "" for core, or the name of one`)
 	group := *cmp.Or(r.Group, new(string))
 	wild := strings.Contains(group, Wildcard)
-	k.refuse(group == Wildcard && r.Version != "", r.Entry, "version", `is that of one group; leave it out beside group: "*"`)
+	k.refuse(
+		group == Wildcard && r.Version != "", r.Entry, "version",
+		`is that of one group; leave it out beside group: "*"`,
+	)
 	k.refuse(wild && group != Wildcard, r.Entry, "group",
 		`%q: a wildcard is "*" alone, for every group; write that, or one entry for each group`, group)
 	k.refuse(!wild && group != "" && len(validation.IsDNS1123Subdomain(group)) > 0, r.Entry, "group",
@@ -114,7 +128,10 @@ func (k *checker) names(r Resource) {
 		"%q is not a version of an API; write e.g. v1, or leave it out for the server's preferred one", r.Version)
 
 	if r.IsWildcard() {
-		k.each(r.Entry, "exclude", r.Exclude, once(anyVersion, func(name string) string { return badExactName(name, "name") }))
+		k.each(
+			r.Entry, "exclude", r.Exclude,
+			once(anyVersion, func(name string) string { return badExactName(name, "name") }),
+		)
 	} else {
 		k.refuse(len(r.Exclude) > 0, r.Entry, "exclude", `goes with resource: "*" or group: "*" only; leave it out`)
 	}
@@ -123,11 +140,20 @@ func (k *checker) names(r Resource) {
 // resource checks the rest of an entry.
 func (k *checker) resource(r Resource) {
 	entry := r.Entry
-	k.refuse(r.Namespaces != nil && len(r.Namespaces) == 0, entry, "namespaces", "is empty; name some, or leave it out for all")
+	k.refuse(
+		r.Namespaces != nil && len(r.Namespaces) == 0, entry, "namespaces",
+		"is empty; name some, or leave it out for all",
+	)
 	k.each(entry, "namespaces", r.Namespaces, once(itself, badNamespace))
-	k.each(entry, "excludeNamespaces", r.ExcludeNamespaces, once(itself, func(glob string) string { return k.badExclusion(glob, r) }))
+	k.each(
+		entry, "excludeNamespaces", r.ExcludeNamespaces,
+		once(itself, func(glob string) string { return k.badExclusion(glob, r) }),
+	)
 	_, err := CanonicalLabels(r.LabelSelector)
-	k.refuse(err != nil, entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web", r.LabelSelector, err)
+	k.refuse(
+		err != nil, entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web",
+		r.LabelSelector, err,
+	)
 	_, err = CanonicalFields(r.FieldSelector)
 	k.refuse(err != nil, entry, "fieldSelector",
 		"%q: %v; write a selector as kubectl takes it, e.g. spec.nodeName=node-1", r.FieldSelector, err)

@@ -18,13 +18,17 @@ import (
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
 
 const (
-	minRetryPeriod   = 100 * time.Millisecond // each is a write to the API server
-	maxLeaseDuration = 24 * time.Hour         // no failed leader is missed for longer; a Lease has the seconds in 32 bits
-	minInterval      = time.Millisecond       // below, the daemon would do nothing but commit: each one waits for the disk
-	maxInterval      = time.Hour              // bounds what has to be read back after a crash, or is written twice on stdout
-	minSize          = 4 << 10                // below, a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand
-	maxShards        = 1024                   // above, a shard of a million objects has less than a page of a list
-	minLineBytes     = 1 << 10                // below, lines would lose their objects and be hardly shorter for it
+	minRetryPeriod = 100 * time.Millisecond // each is a write to the API server
+	// no failed leader is missed for longer; a Lease has the seconds in 32 bits
+	maxLeaseDuration = 24 * time.Hour
+	// below, the daemon would do nothing but commit: each one waits for the disk
+	minInterval = time.Millisecond
+	// bounds what has to be read back after a crash, or is written twice on stdout
+	maxInterval = time.Hour
+	// below, a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand
+	minSize      = 4 << 10
+	maxShards    = 1024    // above, a shard of a million objects has less than a page of a list
+	minLineBytes = 1 << 10 // below, lines would lose their objects and be hardly shorter for it
 )
 
 // checker collects the faults of a Config, except for values that could not be read.
@@ -128,11 +132,18 @@ func (k *checker) shard(s Shard) {
 	_, counted := k.src.lines["shard.count"]
 	switch {
 	case s.Count < 0 || s.Count > maxShards:
-		k.refuse(true, "", "shard.count", "%d is not between 0 and %d; write how many daemons share the objects, such as 4", s.Count, maxShards)
+		k.refuse(
+			true, "", "shard.count", "%d is not between 0 and %d; write how many daemons share the objects, such as 4",
+			s.Count, maxShards,
+		)
 	case indexed && !counted, s.Index > 0 && s.Count == 0:
 		k.refuse(true, "", "shard.index", "needs shard.count; write how many daemons share the objects, such as 4")
 	case counted && !indexed && s.Count > 1:
-		k.refuse(true, "", "shard.index", "is missing; each of the daemons that share the objects has its own, from 0 to %d, or $(NAME) for the one in a variable", s.Count-1)
+		k.refuse(
+			true, "", "shard.index",
+			"is missing; each of the daemons that share the objects has its own, from 0 to %d, or $(NAME) for the one in a variable",
+			s.Count-1,
+		)
 	default:
 		last := max(s.Count-1, 0)
 		k.refuse(s.Index < 0 || s.Index > last, "", "shard.index",
@@ -145,11 +156,19 @@ func (k *checker) shard(s Shard) {
 func (k *checker) leaderElection(l LeaderElection) {
 	if l.LeaseName != "" {
 		bad := validation.IsDNS1123Subdomain(k.Lease())
-		k.refuse(len(bad) > 0, "", "leaderElection.leaseName", "%q is not the name of a Lease; it takes lower-case letters, digits, - and ., at most 253", l.LeaseName)
+		k.refuse(
+			len(bad) > 0, "", "leaderElection.leaseName",
+			"%q is not the name of a Lease; it takes lower-case letters, digits, - and ., at most 253", l.LeaseName,
+		)
 	}
-	k.refuse(l.LeaseNamespace != "" && len(validation.IsDNS1123Label(l.LeaseNamespace)) > 0, "", "leaderElection.leaseNamespace",
+	k.refuse(l.LeaseNamespace != "" && len(
+		validation.IsDNS1123Label(l.LeaseNamespace),
+	) > 0, "", "leaderElection.leaseNamespace",
 		"%q is not the name of a namespace; it takes lower-case letters, digits and -, at most 63", l.LeaseNamespace)
-	k.refuse(l.RetryPeriod < minRetryPeriod, "", "leaderElection.retryPeriod", "%s is too short; write at least %s, such as 2s", l.RetryPeriod, minRetryPeriod)
+	k.refuse(
+		l.RetryPeriod < minRetryPeriod, "", "leaderElection.retryPeriod",
+		"%s is too short; write at least %s, such as 2s", l.RetryPeriod, minRetryPeriod,
+	)
 	k.refuse(l.RenewDeadline <= l.RetryPeriod*6/5, "", "leaderElection.renewDeadline",
 		"%s is not longer than 1.2 times retryPeriod (%s); write e.g. 10s with a retryPeriod of 2s", l.RenewDeadline, l.RetryPeriod)
 	k.refuse(l.LeaseDuration <= l.RenewDeadline, "", "leaderElection.leaseDuration",
@@ -164,9 +183,14 @@ func (k *checker) output(out Output) {
 	k.refuse(out.Path == "", "", "output.path", `is empty; name a file, or "-" for stdout`)
 	k.refuse(out.MaxSize != 0 && out.MaxSize < minSize, "", "output.maxSize",
 		"%dB is too small; write at least 4KiB, such as 100MiB, or 0 never to rotate", out.MaxSize)
-	k.refuse(out.MaxAge < 0, "", "output.maxAge", "%s is negative; write e.g. 7d for a week, or 0 for no limit", out.MaxAge)
+	k.refuse(
+		out.MaxAge < 0, "", "output.maxAge", "%s is negative; write e.g. 7d for a week, or 0 for no limit", out.MaxAge,
+	)
 	k.refuse(out.MaxFiles < 0, "", "output.maxFiles", "%d is negative; write e.g. 10, or 0 for no limit", out.MaxFiles)
-	k.refuse(out.MinAge < 0, "", "output.minAge", "%s is negative; write e.g. 24h, or 0 to remove the oldest files whatever their age", out.MinAge)
+	k.refuse(
+		out.MinAge < 0, "", "output.minAge",
+		"%s is negative; write e.g. 24h, or 0 to remove the oldest files whatever their age", out.MinAge,
+	)
 	k.refuse(out.MaxLineBytes != 0 && out.MaxLineBytes < minLineBytes, "", "output.maxLineBytes",
 		"%dB is too small; write at least 1KiB, such as 16KiB, or 0 for no limit", out.MaxLineBytes)
 	k.oneOf("", "output.sync", out.Sync, SyncCommit, SyncNever)
@@ -176,8 +200,13 @@ func (k *checker) checkpoint(c Checkpoint) {
 	k.refuse(c.Path == Stdout, "", "checkpoint.path", `"-" is not a file; name one, or "" to keep no checkpoint`)
 	k.refuse(c.Path != "" && c.Path != Stdout && k.Output.Path != "" && samePath(k.Output.Path, c.Path), "", "checkpoint.path",
 		"is also output.path; the checkpoint needs a file of its own")
-	k.refuse(c.Interval < minInterval, "", "checkpoint.interval", "%s is too short; write at least %s, such as 1s", c.Interval, minInterval)
-	k.refuse(c.Interval > maxInterval, "", "checkpoint.interval", "%s is too long; write at most 1h, such as 1s", c.Interval)
+	k.refuse(
+		c.Interval < minInterval, "", "checkpoint.interval", "%s is too short; write at least %s, such as 1s",
+		c.Interval, minInterval,
+	)
+	k.refuse(
+		c.Interval > maxInterval, "", "checkpoint.interval", "%s is too long; write at most 1h, such as 1s", c.Interval,
+	)
 }
 
 // samePath compares by name only: whether two names lead to one file can change until the daemon opens them.
@@ -193,8 +222,14 @@ func (k *checker) listen(addr string) {
 	}
 	_, port, err := net.SplitHostPort(addr)
 	n, portErr := strconv.ParseUint(port, 10, 16)
-	k.refuse(err != nil, "", "listen", `%q is not an address; write host:port such as ":8080", or "" to listen nowhere`, addr)
-	k.refuse(err == nil && portErr != nil, "", "listen", `%q has no port between 0 and 65535; write host:port such as ":8080"`, addr)
+	k.refuse(
+		err != nil, "", "listen", `%q is not an address; write host:port such as ":8080", or "" to listen nowhere`,
+		addr,
+	)
+	k.refuse(
+		err == nil && portErr != nil, "", "listen",
+		`%q has no port between 0 and 65535; write host:port such as ":8080"`, addr,
+	)
 	k.refuse(err == nil && portErr == nil && n == 0 && addr[0] == ':', "", "listen",
 		`%q would open an unknown port on every interface; name one such as ":8080"`, addr)
 }

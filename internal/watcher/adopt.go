@@ -36,8 +36,8 @@ const maxAdoptFailures = 5
 
 func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 
-// failed records a failure, and reports whether the stream is to continue without: the server does not have this version, or
-// does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
+// failed records a failure, and reports whether the stream is to continue without: the server does not have this
+// version, or does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
 	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) ||
 		errors.As(err, new(*client.UnconfirmedError)) {
@@ -95,7 +95,8 @@ func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
 
 // beginList does what only the replica may do that writes.
 func (s *Stream) beginList(ctx context.Context, published recorder.Published) (done bool, err error) {
-	if published.Begun && published.Restored > s.state.Restored { // another one has begun to write of a restore, and not finished
+	// another one has begun to write of a restore, and not finished
+	if published.Begun && published.Restored > s.state.Restored {
 		s.state.Lose(line.PositionAheadOfServer)
 	}
 	s.state.Restored = max(s.state.Restored, published.Restored)
@@ -115,15 +116,17 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 		s.adoption.others = ""
 	}
 	s.rec.Listing(s.spec.Name, published.Turn)
-	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == line.PositionAheadOfServer, s.state.Restored); err != nil {
+	if err := s.rec.Declare(
+		ctx, s.spec.Name, s.state.PendingGap == line.PositionAheadOfServer, s.state.Restored,
+	); err != nil {
 		return false, err
 	}
 	return true, s.list(ctx)
 }
 
-// mustRedeliver reports whether the list must write every object, not only differences. That is so after a restore of the
-// server, where an equal resourceVersion no longer means an equal object, and after a list by another replica that this one
-// has not followed to its end.
+// mustRedeliver reports whether the list must write every object, not only differences. That is so after a restore of
+// the server, where an equal resourceVersion no longer means an equal object, and after a list by another replica that
+// this one has not followed to its end.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
 	case s.state.PendingGap == line.PositionAheadOfServer, s.state.PendingGap == line.CheckpointLost && s.listsBack():
@@ -189,8 +192,8 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 }
 
 // adopts reports whether the stream can continue from a published position: not where lines of its own are missing,
-// nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there before:
-// a server forgets in its watch cache before it does in etcd.
+// nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there
+// before: a server forgets in its watch cache before it does in etcd.
 func (s *Stream) adopts(published recorder.Published) bool {
 	from := s.state.From()
 	switch {
@@ -219,14 +222,17 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 		return err
 	}
 	defer r.close()
-	if known := r.diff.known; known != nil && (restored > s.state.Restored || s.state.PendingGap == line.CheckpointLost) {
+	if known := r.diff.known; known != nil &&
+		(restored > s.state.Restored || s.state.PendingGap == line.CheckpointLost) {
 		r.diff.known = func(namespace, name string) (object.Known, bool, error) {
 			k, ok, err := known(namespace, name)
 			k.Doubtful = true // versions have started over, perhaps before an attempt that failed
 			return k, ok, err
 		}
 	}
-	r.origin, r.skip, r.adopts, r.state = line.FromRelist, true, true, checkpoint.Stream{PendingGap: line.CheckpointLost, Restored: restored}
+	r.origin, r.skip, r.adopts, r.state = line.FromRelist, true, true, checkpoint.Stream{
+		PendingGap: line.CheckpointLost, Restored: restored,
+	}
 	o := v1.ListOptions{Limit: pageSize, ResourceVersion: position, ResourceVersionMatch: v1.ResourceVersionMatchExact}
 	if _, err := r.readPages(ctx, o); err != nil {
 		return err

@@ -234,7 +234,8 @@ func blamesPosition(err error) bool {
 
 // isMalformed reports whether what came is not what the API serves.
 func isMalformed(err error) bool {
-	return errors.Is(err, client.ErrBadFrame) || errors.Is(err, object.ErrTooLarge) || errors.As(err, new(*object.SyntaxError))
+	return errors.Is(err, client.ErrBadFrame) || errors.Is(err, object.ErrTooLarge) ||
+		errors.As(err, new(*object.SyntaxError))
 }
 
 func isUnreadable(err error) bool { return errors.As(err, new(*unreadableError)) }

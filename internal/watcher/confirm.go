@@ -79,8 +79,8 @@ func (p *pace) began() {
 	p.unread, p.made = p.read.Sub(p.current) > lateAfter, time.Time{}
 }
 
-// synced notes that the stream starts over, with a complete list that was asked for then; zero is in an earlier process.
-// What came since is still to be read.
+// synced notes that the stream starts over, with a complete list that was asked for then; zero is in an earlier
+// process. What came since is still to be read.
 func (p *pace) synced(asked time.Time) { *p = pace{current: asked, noted: asked} }
 
 // waited notes a read that took from asked until returned, and reports whether it had to wait.

@@ -44,7 +44,8 @@ type diff struct {
 	// seen holds the objects that the list has shown, at the version shown last.
 	seen  seenSet
 	shown int // how many those are
-	// known looks an object up by name among those that the reader was told of before this list; nil where there are none.
+	// known looks an object up by name among those that the reader was told of before this list; nil where there are
+	// none.
 	known func(namespace, name string) (object.Known, bool, error)
 }
 
@@ -54,7 +55,8 @@ type decision struct {
 	typ line.Type // of the line, with isNews
 	// replaced says that old is another object under the name, which must be gone.
 	replaced bool
-	// old is what is known under the name; set with isUnchanged, replaced, and a MODIFIED of what the list has not shown before.
+	// old is what is known under the name; set with isUnchanged, replaced, and a MODIFIED of what the list has not
+	// shown before.
 	old object.Known
 }
 

@@ -81,7 +81,8 @@ const maxWarned = 1024
 func (s *Stream) scan(t line.Type, raw []byte) (mine bool, err error) {
 	o := &s.object
 	known := t == line.Added || t == line.Modified || t == line.Deleted
-	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) && client.IsPosition(o.ResourceVersion) {
+	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) &&
+		client.IsPosition(o.ResourceVersion) {
 		s.encoder.others.Inc()
 		return false, nil
 	}
@@ -131,9 +132,11 @@ func (s *Stream) noteUnusable(o *object.Object) {
 		zap.Error(o.Unusable.Err))
 }
 
-// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition. Silently,
-// the object becomes known without a line.
-func (e *encoder) add(b *recorder.Batch, l object.Line, o *object.Object, silently bool) (checkpoint.Transition, error) {
+// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition.
+// Silently, the object becomes known without a line.
+func (e *encoder) add(
+	b *recorder.Batch, l object.Line, o *object.Object, silently bool,
+) (checkpoint.Transition, error) {
 	t := checkpoint.Transition{
 		Type: l.Type, Origin: l.Origin, HeldBack: true,
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
@@ -152,7 +155,9 @@ func (e *encoder) add(b *recorder.Batch, l object.Line, o *object.Object, silent
 // addGone writes the line about an object that a list has shown to be gone.
 func (e *encoder) addGone(b *recorder.Batch, k object.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
-	t := checkpoint.Transition{Type: line.Deleted, Origin: line.FromRelist, HeldBack: true, Namespace: namespace, Name: name}
+	t := checkpoint.Transition{
+		Type: line.Deleted, Origin: line.FromRelist, HeldBack: true, Namespace: namespace, Name: name,
+	}
 	switch {
 	case silently:
 	case e.sel.excludes(namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(line.Deleted):

@@ -369,8 +369,8 @@ func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string,
 // leaves objects out, they are among those.
 const maxAsked = 8
 
-// checkGone asks the server for some of the known objects that the list, at the version rv, does not show. A server that
-// cannot list all has no watch cache, and finds a name only at a given version.
+// checkGone asks the server for some of the known objects that the list, at the version rv, does not show. A server
+// that cannot list all has no watch cache, and finds a name only at a given version.
 func (r *relist) checkGone(ctx context.Context, rv string, gone []object.Known) error {
 	at := ""
 	if len(r.holes) > 0 {

@@ -76,8 +76,8 @@ func (l *lists) failed(refused bool) bool {
 
 var listForm = map[bool]string{false: "streamed", true: "pages"} // by lists.paged, for logs
 
-// list reads all objects, writes the difference, and continues watching from there. It always returns an error: why that
-// ended. Where the server refuses to stream the list, it is read in pages at once.
+// list reads all objects, writes the difference, and continues watching from there. It always returns an error: why
+// that ended. Where the server refuses to stream the list, it is read in pages at once.
 func (s *Stream) list(ctx context.Context) error {
 	s.setState(Listing, s.reason)
 	if s.lists.paged && time.Now().After(s.lists.until) {

@@ -74,7 +74,8 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	if s.spec.SkipInitial && !s.seen && s.state.ResourceVersion == "" && s.state.Open == nil {
 		// What others have written is in this replica's journal only if it is written again.
 		reason := s.state.PendingGap
-		r.skip = reason != line.CheckpointLost && reason != line.PositionAheadOfServer || s.rec.Published(s.spec.Name).Over == nil
+		r.skip = reason != line.CheckpointLost && reason != line.PositionAheadOfServer ||
+			s.rec.Published(s.spec.Name).Over == nil
 	}
 	if !empty {
 		r.diff.known = s.known
@@ -82,10 +83,10 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	return r, nil
 }
 
-// decideGap asks for the server's version and writes the GAP line, so that a reader hears of the gap now and not when the
-// list is complete. It leaves the line due where the server is still at the position: then there may be no gap. Behind a
-// line that an earlier attempt has written, a crash included, this attempt continues with what is not written yet. Where
-// there is another reason since then, such as a lost checkpoint, it has a line of its own.
+// decideGap asks for the server's version and writes the GAP line, so that a reader hears of the gap now and not when
+// the list is complete. It leaves the line due where the server is still at the position: then there may be no gap.
+// Behind a line that an earlier attempt has written, a crash included, this attempt continues with what is not written
+// yet. Where there is another reason since then, such as a lost checkpoint, it has a line of its own.
 func (r *relist) decideGap(ctx context.Context) (err error) {
 	s := r.s
 	atLeast := s.state.From()
@@ -98,7 +99,8 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 	if err := s.client.Confirm(ctx); err != nil {
 		return err
 	}
-	if r.gap != line.PositionAheadOfServer && (line.Later(s.state.From(), r.version) || line.Later(s.adoption.others, r.version)) {
+	if r.gap != line.PositionAheadOfServer &&
+		(line.Later(s.state.From(), r.version) || line.Later(s.adoption.others, r.version)) {
 		return s.restored(r.version, "the server is at %s, behind %s", r.version, s.state.From())
 	}
 	if open := s.state.Open; open != nil && s.state.PendingGap == "" {
@@ -115,7 +117,8 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 
 // mayBeNone reports whether there is no gap where nothing differs: the server, or the list, is at the position.
 func (r *relist) mayBeNone(rv string) bool {
-	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != line.PositionAheadOfServer && r.gap != line.JournalTruncated
+	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != line.PositionAheadOfServer &&
+		r.gap != line.JournalTruncated
 }
 
 // writeGap writes the GAP line, where it is still due, before a line about what the server shows at the version rv.
@@ -143,13 +146,15 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	s.outages.Note(s.spec.Name, zapcore.WarnLevel, "history was lost, writing the difference", string(r.gap), nil,
 		zap.String("from", from), zap.String("serverVersion", r.version))
 	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
-	t := checkpoint.Transition{Type: line.Gap, Reason: r.gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}
+	t := checkpoint.Transition{
+		Type: line.Gap, Reason: r.gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version),
+	}
 	r.state.Apply(&t, &r.batch.Changes)
 	return r.submit(ctx)
 }
 
-// takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty while
-// the list continues.
+// takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty
+// while the list continues.
 func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Time) (rv string, err error) {
 	mine, err := r.s.scan(e.Type, e.Object)
 	if e.Type != line.Bookmark {
@@ -278,7 +283,8 @@ func (r *relist) settle(ctx context.Context, rv string) error {
 		return err
 	}
 	if r.earlier != "" {
-		// The server was restored from a backup and has passed the position again, or was restored while the list began.
+		// The server was restored from a backup and has passed the position again, or was restored while the list
+		// began.
 		return r.s.restored(r.earlier, "%s", r.earlierText)
 	}
 	if v := parseVersion([]byte(rv)); v.before(r.highest) {

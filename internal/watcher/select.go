@@ -65,8 +65,8 @@ func (s *selector) wants(t line.Type) bool {
 
 var errUnusable = errors.New("evaluate filter: the object is unusable")
 
-// matches asks the filter about an object as the server sent it; of an unusable one, nothing is known but its name. Where
-// the filter cannot be evaluated, the object is counted, and written.
+// matches asks the filter about an object as the server sent it; of an unusable one, nothing is known but its name.
+// Where the filter cannot be evaluated, the object is counted, and written.
 func (s *selector) matches(t line.Type, o *object.Object) bool {
 	if s.filter == nil {
 		return true

@@ -273,8 +273,8 @@ func (s *Stream) Run(ctx context.Context) error {
 	}
 }
 
-// noteEnd notes how a session that lasted so long ended: in the backoff, in the server's habits, which may put off the next
-// session, and in the status. It reports whether the session lasted long enough to count as healthy.
+// noteEnd notes how a session that lasted so long ended: in the backoff, in the server's habits, which may put off the
+// next session, and in the status. It reports whether the session lasted long enough to count as healthy.
 func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy bool) {
 	if f, serverFails := FailureOf(s.spec.Name, err); f.Answered && !f.Refused && !serverFails {
 		s.reached()
@@ -304,8 +304,8 @@ func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy b
 	return healthy
 }
 
-// losePosition gives up the position, and reports whether the stream lists at once: unless it was a list that failed, or
-// the last one was just now.
+// losePosition gives up the position, and reports whether the stream lists at once: unless it was a list that failed,
+// or the last one was just now.
 func (s *Stream) losePosition(ctx context.Context, o *outcome, err error) (atOnce bool) {
 	rest := s.lists.rest()
 	atOnce = s.state.Valid() && rest <= 0 && o.after <= 0
@@ -318,8 +318,8 @@ func (s *Stream) losePosition(ctx context.Context, o *outcome, err error) (atOnc
 	return atOnce
 }
 
-// endWatch notes that a session ended whose position stays valid, and reports whether the next one begins at once: after
-// a healthy watch that the server ended.
+// endWatch notes that a session ended whose position stays valid, and reports whether the next one begins at once:
+// after a healthy watch that the server ended.
 func (s *Stream) endWatch(o *outcome, err error, healthy bool) (atOnce bool) {
 	if isUnreadable(err) {
 		o.after = max(o.after, s.lists.around)

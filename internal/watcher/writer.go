@@ -8,12 +8,13 @@ import (
 	"kubejournal/internal/record/previous"
 )
 
-// writers knows what is needed of the last version of each object to find out who writes the next one, where that is not
-// stored with the version: it is in memory, and after a start not known before an object's next event. It is
-// right or missing: every event of a watch is taken, in the server's order, and a list starts over.
+// writers knows what is needed of the last version of each object to find out who writes the next one, where that is
+// not stored with the version: it is in memory, and after a start not known before an object's next event. It is right
+// or missing: every event of a watch is taken, in the server's order, and a list starts over.
 type writers struct {
 	marks   map[uint64]object.Mark // by a hash of the uid; nil where the store has them
-	selects bool                   // the stream has selectors, by which an object may come and go that exists all the time
+	// the stream has selectors, by which an object may come and go that exists all the time
+	selects bool
 }
 
 // maxMarks bounds the map, which then takes 5 MiB. A stream of more objects that change knows fewer writers.
@@ -51,8 +52,9 @@ func (w *writers) next(t line.Type, o *object.Object) object.Mark {
 // reset forgets all, before a list.
 func (w *writers) reset() { clear(w.marks) }
 
-// written returns who wrote the version that a line is about, and when. It is known of an event of a watch only: between
-// two versions that lists have shown there may have been any number of writes. Where it is for changes to decide, owned is true.
+// written returns who wrote the version that a line is about, and when. It is known of an event of a watch only:
+// between two versions that lists have shown there may have been any number of writes. Where it is for changes to
+// decide, owned is true.
 func (e *encoder) written(l object.Line, o *object.Object, before object.Mark) (w object.Write, owned bool) {
 	switch {
 	case l.Origin != line.FromWatch || o.Unusable != nil:

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopped reports whether all threads of a child stand still after SIGSTOP, which they do some time after the signal was
-// sent. It asks about stops only and leaves the answer in place, so it takes nothing from whoever waits for the end.
+// stopped reports whether all threads of a child stand still after SIGSTOP, which they do some time after the signal
+// was sent. It asks about stops only and leaves the answer in place, so it takes nothing from whoever waits for the
+// end.
 func stopped(pid int) (bool, error) {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)

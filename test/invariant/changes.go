@@ -60,9 +60,10 @@ func (c *ChangesCheck) Look(lines []Line) {
 		case Gap:
 			s.relists++
 			for _, k := range s.objects {
-				// A server that was restored is told of before a checkpoint that was lost. A replica that takes over may not
-				// know the last version that was told.
-				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead || l.Term > 1
+				// A server that was restored is told of before a checkpoint that was lost. A replica that takes over
+				// may not know the last version that was told.
+				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead ||
+					l.Term > 1
 			}
 		case Deleted:
 			delete(s.objects, l.Namespace+"/"+l.Name)

@@ -76,8 +76,8 @@ type stream struct {
 }
 
 // Streams checks each stream's states: a first sync ends with SYNCED, a GAP is followed by the net difference and a
-// SYNCED before the watch continues, and what a watch tells comes in the order of versions. interrupted allows lists that
-// began again.
+// SYNCED before the watch continues, and what a watch tells comes in the order of versions. interrupted allows lists
+// that began again.
 func Streams(lines []Line, interrupted bool) error {
 	f := faults{check: "streams"}
 	streams := make(map[string]*stream)

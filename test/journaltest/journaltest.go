@@ -1,5 +1,5 @@
-// Package journaltest writes journals as the daemon does, at the times that a test gives: the lines are made by package object,
-// the files, their rotation and their indexes by package journal, and what was covered by package coverage.
+// Package journaltest writes journals as the daemon does, at the times that a test gives: the lines are made by package
+// object, the files, their rotation and their indexes by package journal, and what was covered by package coverage.
 package journaltest
 
 import (
@@ -354,7 +354,9 @@ func (s *Stream) Delete(uid string) {
 	s.j.t.Helper()
 	v, k := s.before[UID(uid)], s.known(uid)
 	delete(s.before, UID(uid))
-	l := object.Line{Type: line.Deleted, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
+	l := object.Line{
+		Type: line.Deleted, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes,
+	}
 	if s.origin == line.FromRelist {
 		var o object.Object
 		s.j.check(s.renderer.Scan(v.shaped, &o))
@@ -388,7 +390,10 @@ func (s *Stream) Forgotten(uid string) {
 func (s *Stream) known(uid string) object.Known {
 	metadata := s.before[UID(uid)].object["metadata"].(map[string]any)
 	namespace, _ := metadata["namespace"].(string)
-	return object.Known{Namespace: namespace, Name: metadata["name"].(string), UID: UID(uid), ResourceVersion: metadata["resourceVersion"].(string)}
+	return object.Known{
+		Namespace: namespace, Name: metadata["name"].(string), UID: UID(uid),
+		ResourceVersion: metadata["resourceVersion"].(string),
+	}
 }
 
 func (s *Stream) line(l object.Line, o *object.Object) {

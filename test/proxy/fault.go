@@ -97,7 +97,8 @@ func (e *exchange) delay() bool {
 	return f.Delay == 0 || e.wait(time.After(time.Until(e.began.Add(f.Delay))), changed)
 }
 
-// body is an answer's. What the server has sent is read first, and then continues as far as the fault of that moment lets it.
+// body is an answer's. What the server has sent is read first, and then continues as far as the fault of that moment
+// lets it.
 type body struct {
 	io.ReadCloser
 	exchange *exchange

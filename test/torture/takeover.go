@@ -410,8 +410,9 @@ func (t *team) readAsOne(ctx context.Context, lines []invariant.Line) error {
 	return nil
 }
 
-// outsideDoubt returns the lines that are not after a GAP with CheckpointLost: of that list every object is told, also one that
-// this replica has told before. Where the list has no end, the doubt continues in the next one, whatever its reason.
+// outsideDoubt returns the lines that are not after a GAP with CheckpointLost: of that list every object is told, also
+// one that this replica has told before. Where the list has no end, the doubt continues in the next one, whatever its
+// reason.
 func outsideDoubt(lines []invariant.Line) (all []invariant.Line) {
 	doubted, open := make(map[string]bool), make(map[string]bool)
 	for i := range lines {

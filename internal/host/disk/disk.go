@@ -75,8 +75,9 @@ func (system) SyncDir(path string) error {
 	return nil
 }
 
-// Create creates a file in the place of what has that name: what a crash has left, or what others have put there in a folder
-// that is not this process's alone, such as a symbolic link, which is not followed, or a file that they keep open.
+// Create creates a file in the place of what has that name: what a crash has left, or what others have put there in a
+// folder that is not this process's alone, such as a symbolic link, which is not followed, or a file that they keep
+// open.
 func Create(d FS, path string, mode fs.FileMode) (File, error) {
 	const flag = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	f, err := d.OpenFile(path, flag, mode)
@@ -89,9 +90,9 @@ func Create(d FS, path string, mode fs.FileMode) (File, error) {
 	return d.OpenFile(path, flag, mode)
 }
 
-// WriteTemporary creates a file in the place of what has that name, has fn write it, and syncs it. It stays open, and locked
-// if the volume has locks, until the caller has renamed it: what looks for files that a crash has left sees that it is
-// written. Once it is created it is returned also with an error, for the caller to close.
+// WriteTemporary creates a file in the place of what has that name, has fn write it, and syncs it. It stays open, and
+// locked if the volume has locks, until the caller has renamed it: what looks for files that a crash has left sees that
+// it is written. Once it is created it is returned also with an error, for the caller to close.
 func WriteTemporary(d FS, path string, mode fs.FileMode, fn func(io.WriterAt) error) (File, error) {
 	f, err := Create(d, path, mode)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 var ErrTakenOver = errors.New("another process writes to it too, and the locks of this volume do not keep the two " +
 	"apart; stop one of them, or give each files of its own")
 
-// Owner detects a second process that writes to the same file, for volumes on which a lock does nothing. Each process that
-// opens the file writes its own id to an owner file beside it, over what is there, and checks later that the id is still
-// its own: of two processes the first one finds out, and the second continues. So an owner file that a crash has left
-// blocks nobody, and no clock is needed. Where the owner file cannot be written, a second process goes unnoticed. Each
-// check reopens it, since network file systems promise no more than that an open shows what was closed before.
+// Owner detects a second process that writes to the same file, for volumes on which a lock does nothing. Each process
+// that opens the file writes its own id to an owner file beside it, over what is there, and checks later that the id is
+// still its own: of two processes the first one finds out, and the second continues. So an owner file that a crash has
+// left blocks nobody, and no clock is needed. Where the owner file cannot be written, a second process goes unnoticed.
+// Each check reopens it, since network file systems promise no more than that an open shows what was closed before.
 type Owner struct {
 	Inherited bool // Claim found the owner file of another process, which was killed or has yet to find out
 

@@ -21,8 +21,8 @@ const (
 	anyway = 30 * time.Second
 )
 
-// Run signals changes of the files that paths returns, which is called at each poll, until ctx ends. The first signal, at
-// once, is for what changed before. changed has a buffer of one: signals that nobody has received yet become one.
+// Run signals changes of the files that paths returns, which is called at each poll, until ctx ends. The first signal,
+// at once, is for what changed before. changed has a buffer of one: signals that nobody has received yet become one.
 func Run(ctx context.Context, paths func() []string, changed chan<- struct{}) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()

@@ -12,11 +12,11 @@ import (
 
 // frameReader splits a watch response into its JSON values.
 //
-// An API server sends each value as one compact line. Once the first has been seen to be that, a line is taken for a value
-// if it begins and ends as one and either the next does not continue with it or, as long as that is not there, its braces
-// pair up: nothing is parsed here that Scan parses again. All else is split by counting brackets outside of strings.
-// Where a server changes from lines to another layout in mid-stream, a value may be cut wrongly; splitWatch or Scan then
-// refuses it.
+// An API server sends each value as one compact line. Once the first has been seen to be that, a line is taken for a
+// value if it begins and ends as one and either the next does not continue with it or, as long as that is not there,
+// its braces pair up: nothing is parsed here that Scan parses again. All else is split by counting brackets outside of
+// strings. Where a server changes from lines to another layout in mid-stream, a value may be cut wrongly; splitWatch or
+// Scan then refuses it.
 type frameReader struct {
 	buf buffer
 	err error // returned by every further Next

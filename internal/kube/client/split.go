@@ -48,7 +48,9 @@ func splitWatch(frame []byte) (line.Type, []byte, error) {
 func splitAny(frame []byte) (line.Type, []byte, error) {
 	c := rawjson.NewCursor(rawjson.TrimSpace(frame))
 	fault := func(want string) error {
-		return fmt.Errorf("split watch event: %w", &object.SyntaxError{Offset: int64(c.Offset()), Msg: "expected " + want})
+		return fmt.Errorf(
+			"split watch event: %w", &object.SyntaxError{Offset: int64(c.Offset()), Msg: "expected " + want},
+		)
 	}
 	if !c.Take('{') {
 		return "", nil, fault("an object")

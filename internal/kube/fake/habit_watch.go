@@ -23,8 +23,8 @@ func (h *Habit) ignoresInitial(o listOptions) listOptions {
 	return o
 }
 
-// initial are the events of a streamed list, or of a watch without a version, which has no end, and the version that the
-// watch continues from.
+// initial are the events of a streamed list, or of a watch without a version, which has no end, and the version that
+// the watch continues from.
 func (h *Habit) initial(st *stream, at uint64, withEnd bool) ([]event, uint64) {
 	h.lists++
 	at = h.at(at)

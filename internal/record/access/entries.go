@@ -11,9 +11,9 @@ import (
 	"kubejournal/internal/record/discovery"
 )
 
-// WriteEntries writes what may be watched as the resources of a config, each with a comment about it. What is refused is
-// counted, or with all written as a comment; so is what cannot be followed. namespace is the one that the entries name;
-// "" is none.
+// WriteEntries writes what may be watched as the resources of a config, each with a comment about it. What is refused
+// is counted, or with all written as a comment; so is what cannot be followed. namespace is the one that the entries
+// name; "" is none.
 func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all bool) error {
 	refused, unversioned := 0, 0
 	for _, o := range offers {
@@ -54,7 +54,9 @@ func entryOf(o discovery.Offer, namespace string) string {
 	if namespace == "" || !o.Namespaced {
 		return yamlflow.Inline(name)
 	}
-	return yamlflow.Inline([]yamlflow.Pair{{Key: "resource", Value: name}, {Key: "namespaces", Value: []string{namespace}}})
+	return yamlflow.Inline(
+		[]yamlflow.Pair{{Key: "resource", Value: name}, {Key: "namespaces", Value: []string{namespace}}},
+	)
 }
 
 func aboutOffer(o discovery.Offer) string {

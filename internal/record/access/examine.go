@@ -91,8 +91,8 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 	return e, err
 }
 
-// ExamineOffline is what can be said of a config without a server, by Kubernetes' own resources: what is wrong on each one,
-// and names that may be misspelt.
+// ExamineOffline is what can be said of a config without a server, by Kubernetes' own resources: what is wrong on each
+// one, and names that may be misspelt.
 func ExamineOffline(cfg *config.Config) (faults, warnings config.Faults) {
 	resolver := discovery.Offline()
 	warnings = warnOfLease(cfg)
@@ -156,7 +156,9 @@ func (s *Server) missingNamespaces(ctx context.Context, cfg *config.Config) (war
 			}
 			if !there[name] {
 				warnings = append(warnings, cfg.Fault(entry.Entry, fmt.Sprintf("namespaces[%d]", i),
-					fmt.Sprintf("warning: the server has no namespace %q; nothing is journalled of it until there is one", name)))
+					fmt.Sprintf(
+						"warning: the server has no namespace %q; nothing is journalled of it until there is one", name,
+					)))
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package access finds the API server, reports what it serves and what this identity may do there, and derives from a config
-// the minimal RBAC rules that the daemon needs.
+// Package access finds the API server, reports what it serves and what this identity may do there, and derives from a
+// config the minimal RBAC rules that the daemon needs.
 package access
 
 import (

@@ -56,7 +56,10 @@ func RBAC(
 	}
 	rights = append(rights, toLeases(cfg, to.Namespace)...)
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n", terminal.Comment(path), terminal.Line(to.Account), terminal.Line(to.Namespace))
+	fmt.Fprintf(
+		&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n",
+		terminal.Comment(path), terminal.Line(to.Account), terminal.Line(to.Namespace),
+	)
 	b.WriteString("# The comment above a rule says what it is for.\n")
 	byNamespace := map[string][]right{}
 	for _, r := range rights {
@@ -75,15 +78,23 @@ func RBAC(
 					fmt.Fprintf(&b, "# %s\n", terminal.Comment(w))
 				}
 			}
-			fmt.Fprintf(&b, "- apiGroups: %s\n  resources: %s\n", yamlflow.Quoted(r.group), yamlflow.Quoted(r.resources...))
+			fmt.Fprintf(
+				&b, "- apiGroups: %s\n  resources: %s\n", yamlflow.Quoted(r.group), yamlflow.Quoted(r.resources...),
+			)
 			if r.name != "" {
 				fmt.Fprintf(&b, "  resourceNames: %s\n", yamlflow.Quoted(r.name))
 			}
 			fmt.Fprintf(&b, "  verbs: [%s]\n", r.verbs)
 		}
 		to.writeHead(&b, kind+"Binding", ns)
-		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", kind, yamlflow.Inline(to.Name))
-		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", yamlflow.Inline(to.Account), yamlflow.Inline(to.Namespace))
+		fmt.Fprintf(
+			&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", kind,
+			yamlflow.Inline(to.Name),
+		)
+		fmt.Fprintf(
+			&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", yamlflow.Inline(to.Account),
+			yamlflow.Inline(to.Namespace),
+		)
 	}
 	return []byte(b.String()), warnings, nil
 }
@@ -126,7 +137,9 @@ func rightsOf(
 	}
 	isCustom := func(r right) bool { return !builtin.HasGroup(r.group) }
 	if slices.ContainsFunc(cfg.Resources, config.Resource.IsWildcard) || slices.ContainsFunc(all, isCustom) {
-		all = append(all, right{group: "apiextensions.k8s.io", resources: []string{"customresourcedefinitions"}, verbs: listWatch,
+		all = append(all, right{group: "apiextensions.k8s.io", resources: []string{
+			"customresourcedefinitions",
+		}, verbs: listWatch,
 			why: []string{"so that a custom resource that is defined later is noticed at once"}})
 	}
 	all = append(all, right{resources: []string{"namespaces"}, name: "kube-system", verbs: `"get"`,
@@ -140,7 +153,9 @@ func toLeases(cfg *config.Config, namespace string) (all []right) {
 		return nil
 	}
 	lease := right{
-		namespace: cmp.Or(cfg.LeaderElection.LeaseNamespace, namespace), group: "coordination.k8s.io", resources: []string{"leases"},
+		namespace: cmp.Or(
+			cfg.LeaderElection.LeaseNamespace, namespace,
+		), group: "coordination.k8s.io", resources: []string{"leases"},
 		verbs: `"get", "update"`, why: []string{"leaderElection: one of several replicas writes"},
 	}
 	each := *cfg
@@ -208,8 +223,8 @@ func toWildcard(entry config.Resource, streams []discovery.Stream) (all []right)
 	return all
 }
 
-// byName are the rights for an entry whose resource is not there now, by the name that it gives in full. If there are none,
-// why is the reason.
+// byName are the rights for an entry whose resource is not there now, by the name that it gives in full. If there are
+// none, why is the reason.
 func byName(resolver *discovery.Resolver, entry config.Resource, err error, offline bool) (all []right, why string) {
 	missing, ok := errors.AsType[*discovery.NotFoundError](err)
 	if !ok || missing.Wildcard {
@@ -221,7 +236,10 @@ func byName(resolver *discovery.Resolver, entry config.Resource, err error, offl
 		return nil, fmt.Sprintf("%q is none of Kubernetes' own resources%s; write its name in full, e.g. %s.example.com, or leave --offline out",
 			entry.Name, discovery.DidYouMean(missing.Near), named[0].Resource)
 	case bare:
-		return nil, fmt.Sprintf("%v; it gets no right; write its name in full, e.g. %s.example.com, or run this again when it is there", err, named[0].Resource)
+		return nil, fmt.Sprintf(
+			"%v; it gets no right; write its name in full, e.g. %s.example.com, or run this again when it is there",
+			err, named[0].Resource,
+		)
 	}
 	for _, gr := range named {
 		note := gr.String() + notKnown
@@ -255,7 +273,8 @@ func minimal(rights []right) (all []right) {
 // implies reports whether a right includes another one. Both are to one resource.
 func (r right) implies(other right) bool {
 	is := func(wide, narrow, every string) bool { return wide == every || wide == narrow }
-	return r.verbs == other.verbs && is(r.namespace, other.namespace, "") && is(r.group, other.group, config.Wildcard) &&
+	return r.verbs == other.verbs && is(r.namespace, other.namespace, "") &&
+		is(r.group, other.group, config.Wildcard) &&
 		is(r.resources[0], other.resources[0], config.Wildcard) && is(r.name, other.name, "")
 }
 
@@ -264,14 +283,19 @@ func (s Subject) writeHead(b *strings.Builder, kind, namespace string) {
 	if namespace != "" {
 		namespace = fmt.Sprintf("  namespace: %s\n", yamlflow.Inline(namespace))
 	}
-	fmt.Fprintf(b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n%s", kind, yamlflow.Inline(s.Name), namespace)
+	fmt.Fprintf(
+		b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n%s", kind,
+		yamlflow.Inline(s.Name), namespace,
+	)
 	b.WriteString("  labels:\n    app.kubernetes.io/name: kubejournal\n")
 }
 
 // rulesOf puts the rights of one namespace into as few rules as allow no more.
 func rulesOf(rights []right) (all []right) {
 	slices.SortStableFunc(rights, func(a, b right) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name), cmp.Compare(a.resources[0], b.resources[0]))
+		return cmp.Or(
+			cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name), cmp.Compare(a.resources[0], b.resources[0]),
+		)
 	})
 	for _, r := range rights {
 		i := slices.IndexFunc(all, func(other right) bool {

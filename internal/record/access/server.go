@@ -45,7 +45,12 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	err = s.Refresh(ctx)
 	if partial, ok := errors.AsType[*discovery.PartialError](err); ok {
 		for _, gv := range partial.Versions() {
-			terminal.Note(stderr, fmt.Sprintf("warning: the server cannot tell about %s now: %s", gv, oneLine(partial.Failed[gv].Error())))
+			terminal.Note(
+				stderr,
+				fmt.Sprintf(
+					"warning: the server cannot tell about %s now: %s", gv, oneLine(partial.Failed[gv].Error()),
+				),
+			)
 		}
 	} else if err != nil {
 		advice := Remedy(err, c.Host, client.EnvironmentProxy(c))
@@ -72,7 +77,9 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 				}
 			}
 			if len(denied) > 0 { // the server need not give a reason
-				all[i] = strings.TrimSuffix(fmt.Sprintf("may not %s (%s)", strings.Join(denied, " and "), oneLine(why)), " ()")
+				all[i] = strings.TrimSuffix(
+					fmt.Sprintf("may not %s (%s)", strings.Join(denied, " and "), oneLine(why)), " ()",
+				)
 			}
 			return nil
 		})

@@ -23,7 +23,8 @@ import (
 	"kubejournal/internal/record/streams"
 )
 
-// A config file that is empty or missing is read again so often, with a pause before each: some tools write one in two steps.
+// A config file that is empty or missing is read again so often, with a pause before each: some tools write one in two
+// steps.
 const (
 	emptyReads = 10
 	emptyPause = 100 * time.Millisecond

@@ -321,8 +321,9 @@ func (s *Store) digest(o *object.Object) (Digest, error) {
 // Known reports whether the object before is known.
 func (c Comparison) Known() bool { return c.before.Object != nil }
 
-// Changes lists what has changed; nil where that is not asked for or not known. With sets, what the entries of the object's
-// managedFields own, it also returns the index of the one that owns all that has changed; -1 where that is not exactly one.
+// Changes lists what has changed; nil where that is not asked for or not known. With sets, what the entries of the
+// object's managedFields own, it also returns the index of the one that owns all that has changed; -1 where that is not
+// exactly one.
 func (c Comparison) Changes(sets [][]byte) (list []byte, owner int) {
 	s, before := c.store, &c.before
 	if !c.Known() || !s.objects {
@@ -336,7 +337,9 @@ func (c Comparison) Changes(sets [][]byte) (list []byte, owner int) {
 		hidden = s.redacted
 	}
 	var err error
-	if s.next.list, owner, err = changes.AppendOwned(s.next.list[:0], before.Object, s.next.shaped, hidden, sets); err != nil {
+	if s.next.list, owner, err = changes.AppendOwned(
+		s.next.list[:0], before.Object, s.next.shaped, hidden, sets,
+	); err != nil {
 		return nil, -1 // before is nested too deeply
 	}
 	return s.next.list, owner

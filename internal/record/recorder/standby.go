@@ -21,14 +21,14 @@ import (
 //	streams --Submit--> queue --writer--> held --(published)--> pending --committer--> checkpoint
 //
 // A batch up to whose end the leader has published is committed without its lines. So the checkpoint of a standby is
-// always one that the leader has had, and the events after it are at hand. When the standby becomes the leader, it drops
-// the lines of events that the leader before has written, and writes the others. Only events of a watch are held: a
-// position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED. It continues in a later
-// turn of the same replica only if no other one has had a turn between.
+// always one that the leader has had, and the events after it are at hand. When the standby becomes the leader, it
+// drops the lines of events that the leader before has written, and writes the others. Only events of a watch are held:
+// a position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED. It continues
+// in a later turn of the same replica only if no other one has had a turn between.
 //
-// A replica writes only while its lease is certainly its own (Turn.May), which is asked before each write. A write that was
-// begun continues to the end of a line. One that was suspended between the question and the write is not stopped: what it
-// then writes has the ids that the lines of the other replica have.
+// A replica writes only while its lease is certainly its own (Turn.May), which is asked before each write. A write that
+// was begun continues to the end of a line. One that was suspended between the question and the write is not stopped:
+// what it then writes has the ids that the lines of the other replica have.
 
 // maxHeld is how many bytes of lines and changes a standby holds. Then it drops those of the stream with the most,
 // which begins again where its checkpoint is.

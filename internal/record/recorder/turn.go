@@ -152,8 +152,8 @@ const ByOthers = 0
 // begunIn precedes the number of the turn in which a first list was begun.
 const begunIn = "~"
 
-// Restart waits, as Flush does, until what a stream has submitted is committed. A standby drops what it holds of the stream,
-// which continues from its checkpoint.
+// Restart waits, as Flush does, until what a stream has submitted is committed. A standby drops what it holds of the
+// stream, which continues from its checkpoint.
 func (r *Recorder) Restart(ctx context.Context, p *Producer) error {
 	return r.flush(ctx, &Batch{restart: p})
 }
@@ -214,9 +214,9 @@ func (r *Recorder) MarkPublished(version uint64) {
 	}
 }
 
-// Declare publishes that the stream is listing, and returns when the other replicas can read it. A replica that takes over
-// during the list then writes every object again. undone means that the server was restored once more than restored says, so
-// that the position published before is not valid any more.
+// Declare publishes that the stream is listing, and returns when the other replicas can read it. A replica that takes
+// over during the list then writes every object again. undone means that the server was restored once more than
+// restored says, so that the position published before is not valid any more.
 func (r *Recorder) Declare(ctx context.Context, stream string, undone bool, restored uint64) error {
 	p := &r.positions
 	for needed := uint64(0); ; {

@@ -19,9 +19,10 @@ type Difference struct {
 	Added, Removed, Changed, Unchanged int
 }
 
-// Apply has Run continue with other options and returns when it does. Only streams that the options change are touched: one
-// that is not wanted any more is stopped and keeps its position, one that is to run in another way is stopped and resumes
-// where it was, a new one is started, or resumes. On an error, which is that of CheckOptions, nothing has changed.
+// Apply has Run continue with other options and returns when it does. Only streams that the options change are touched:
+// one that is not wanted any more is stopped and keeps its position, one that is to run in another way is stopped and
+// resumes where it was, a new one is started, or resumes. On an error, which is that of CheckOptions, nothing has
+// changed.
 func (m *Manager) Apply(ctx context.Context, o Options) (d Difference, err error) {
 	done := make(chan struct{})
 	request := func(ctx context.Context) {

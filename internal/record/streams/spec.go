@@ -37,7 +37,9 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		Target: client.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector,
 			FieldSelector: d.FieldSelector, Shard: client.Shard(d.Entry.Shard)},
 		MaxLineBytes: int(o.MaxLineBytes),
-		Selection:    watcher.Selection{Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter},
+		Selection: watcher.Selection{
+			Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter,
+		},
 		Payload:      object.Payload(d.Entry.Payload),
 		Changes:      d.Entry.Changes,
 		IgnoreFields: d.Entry.IgnoreFields,

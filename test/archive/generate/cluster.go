@@ -207,7 +207,9 @@ type custom struct {
 }
 
 func (w *world) newCertificate(d *deployment) *custom {
-	c := &custom{item: w.newObject("certificates", d.namespace, d.name+"-tls"), manager: "cert-manager-certificates-issuing"}
+	c := &custom{
+		item: w.newObject("certificates", d.namespace, d.name+"-tls"), manager: "cert-manager-certificates-issuing",
+	}
 	c.generation = 1
 	c.body = fmt.Sprintf(`"spec":{"secretName":"%s-tls","dnsNames":["%s.example.com"],"issuerRef":{`+
 		`"kind":"ClusterIssuer","name":"letsencrypt"},"duration":"2160h0m0s"}`, d.name, d.name)

@@ -1,6 +1,7 @@
-// Package generate writes the journal of a day in a cluster that does not exist: some thousand deployments that are rolled
-// out, jobs, crashing containers, and what controllers, kubelets and the scheduler write about it. Lines are made by
-// package object, changes by package changes, files by packages journal and coverage. What happens follows from the Options alone.
+// Package generate writes the journal of a day in a cluster that does not exist: some thousand deployments that are
+// rolled out, jobs, crashing containers, and what controllers, kubelets and the scheduler write about it. Lines are
+// made by package object, changes by package changes, files by packages journal and coverage. What happens follows from
+// the Options alone.
 package generate
 
 import (

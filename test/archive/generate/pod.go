@@ -141,10 +141,16 @@ func (w *world) launch(p *pod, image string, started func()) {
 		w.bind(p)
 		p.observe()
 		w.modify(p.item, object.Write{}) // the API does not say who binds
-		w.emit(p.item, "Scheduled", fmt.Sprintf("Successfully assigned %s/%s to %s", p.namespace, p.name, p.node), "default-scheduler", "Normal")
+		w.emit(
+			p.item, "Scheduled", fmt.Sprintf("Successfully assigned %s/%s to %s", p.namespace, p.name, p.node),
+			"default-scheduler", "Normal",
+		)
 		w.after(300*time.Millisecond, func() {
 			w.update(p)
-			w.emit(p.item, "Pulled", fmt.Sprintf("Container image %q already present on machine", image), kubelet, "Normal")
+			w.emit(
+				p.item, "Pulled", fmt.Sprintf("Container image %q already present on machine", image), kubelet,
+				"Normal",
+			)
 			w.after(2*time.Second, func() {
 				w.start(p)
 				w.emit(p.item, "Created", "Created container: "+p.containers[0], kubelet, "Normal")
@@ -200,7 +206,13 @@ func (w *world) crash() {
 	p.restarts++
 	w.update(p)
 	w.report(p.set)
-	back := w.emit(p.item, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", p.containers[0], p.name, p.namespace, p.uid), kubelet, "Warning")
+	back := w.emit(
+		p.item, "BackOff",
+		fmt.Sprintf(
+			"Back-off restarting failed container %s in pod %s_%s(%s)", p.containers[0], p.name, p.namespace, p.uid,
+		),
+		kubelet, "Warning",
+	)
 	w.after(20*time.Second, func() {
 		w.again(back)
 		w.after(40*time.Second, func() {
@@ -225,7 +237,12 @@ type occurrence struct {
 
 // emit writes an Event, which the server removes an hour later.
 func (w *world) emit(about *item, reason, message, reporter, level string) *occurrence {
-	o := &occurrence{w.newObject("events", about.namespace, fmt.Sprintf("%s.%016x", about.name, w.now.UnixNano()+int64(w.IntN(1e6)))), 1, about, reason, message, reporter, level, w.now}
+	o := &occurrence{
+		w.newObject(
+			"events", about.namespace, fmt.Sprintf("%s.%016x", about.name, w.now.UnixNano()+int64(w.IntN(1e6))),
+		),
+		1, about, reason, message, reporter, level, w.now,
+	}
 	o.observe(w.now)
 	w.add(o.item, w.by(reporter, ""))
 	w.after(time.Hour, func() { w.remove(o.item) })

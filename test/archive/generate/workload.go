@@ -136,12 +136,22 @@ func (d *deployment) image() string { return "registry.example.com/" + d.namespa
 func (w *world) release(d *deployment) *replicaSet {
 	d.revision++
 	rs := &replicaSet{of: d, hash: w.suffix(10)}
-	rs.podSpec = strings.ReplaceAll(d.podSpec, "$tag", fmt.Sprintf("%d.%d.%d-%s", 1+d.revision/10, d.revision%10, w.IntN(20), w.hex(4)))
-	rs.podAnnotations = fmt.Sprintf(`"checksum/config":"%s","prometheus.io/port":"9090","prometheus.io/scrape":"true"`, w.hex(32))
+	rs.podSpec = strings.ReplaceAll(
+		d.podSpec, "$tag", fmt.Sprintf("%d.%d.%d-%s", 1+d.revision/10, d.revision%10, w.IntN(20), w.hex(4)),
+	)
+	rs.podAnnotations = fmt.Sprintf(
+		`"checksum/config":"%s","prometheus.io/port":"9090","prometheus.io/scrape":"true"`, w.hex(32),
+	)
 	rs.item = w.newObject("replicasets", d.namespace, d.name+"-"+rs.hash)
 	rs.owner, rs.labels = d.item, d.labelsOf(rs.hash)
-	rs.annotations = fmt.Sprintf(`"deployment.kubernetes.io/desired-replicas":"%d","deployment.kubernetes.io/max-replicas":"%d","deployment.kubernetes.io/revision":"%d"`, d.replicas, d.replicas+1, d.revision)
-	d.annotations = fmt.Sprintf(`"deployment.kubernetes.io/revision":"%d","meta.helm.sh/release-name":"%s","meta.helm.sh/release-namespace":"%s"`, d.revision, d.name, d.namespace)
+	rs.annotations = fmt.Sprintf(
+		`"deployment.kubernetes.io/desired-replicas":"%d","deployment.kubernetes.io/max-replicas":"%d","deployment.kubernetes.io/revision":"%d"`,
+		d.replicas, d.replicas+1, d.revision,
+	)
+	d.annotations = fmt.Sprintf(
+		`"deployment.kubernetes.io/revision":"%d","meta.helm.sh/release-name":"%s","meta.helm.sh/release-namespace":"%s"`,
+		d.revision, d.name, d.namespace,
+	)
 	template := func(labels string) string {
 		return fmt.Sprintf(`{"metadata":{"labels":{%s},"annotations":{%s}},"spec":{%s}}`, labels, rs.podAnnotations,
 			strings.ReplaceAll(rs.podSpec, "-$token", ""))
@@ -239,7 +249,10 @@ func (w *world) rollout() {
 		rs.respec(0)
 		rs.status = `{"replicas":0}`
 		w.add(rs.item, w.by(controllers, ""))
-		w.emit(d.item, "ScalingReplicaSet", fmt.Sprintf("Scaled up replica set %s from 0 to 1", rs.name), "deployment-controller", "Normal")
+		w.emit(
+			d.item, "ScalingReplicaSet", fmt.Sprintf("Scaled up replica set %s from 0 to 1", rs.name),
+			"deployment-controller", "Normal",
+		)
 		w.roll(d, old, rs)
 	})
 }
@@ -291,7 +304,10 @@ func (w *world) scale() {
 	w.after(40*time.Millisecond, func() {
 		rs.respec(d.replicas)
 		w.modify(rs.item, w.by(controllers, ""))
-		w.emit(d.item, "ScalingReplicaSet", fmt.Sprintf("Scaled replica set %s to %d", rs.name, d.replicas), "deployment-controller", "Normal")
+		w.emit(
+			d.item, "ScalingReplicaSet", fmt.Sprintf("Scaled replica set %s to %d", rs.name, d.replicas),
+			"deployment-controller", "Normal",
+		)
 		free := func() { d.busy = false }
 		if more {
 			w.startPod(rs, free)

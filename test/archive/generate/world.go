@@ -78,7 +78,9 @@ type stream struct {
 }
 
 func newWorld(o Options) *world {
-	w := &world{Options: o, Rand: rand.New(rand.NewPCG(1, 2)), now: begin, version: 100000, of: make(map[string]*stream)}
+	w := &world{
+		Options: o, Rand: rand.New(rand.NewPCG(1, 2)), now: begin, version: 100000, of: make(map[string]*stream),
+	}
 	for _, s := range []object.Source{
 		{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
 		{Version: "v1", Resource: "nodes", Kind: "Node"},
@@ -261,7 +263,9 @@ func (w *world) lost(o *item) {
 	start := w.beginLine()
 	err := o.renderer.Scan(o.written, &w.scanned)
 	if err == nil {
-		known := object.Known{Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: string(w.scanned.ResourceVersion)}
+		known := object.Known{
+			Namespace: o.namespace, Name: o.name, UID: o.uid, ResourceVersion: string(w.scanned.ResourceVersion),
+		}
 		w.lines, err = o.renderer.AppendGone(w.lines, w.clock(), known, object.Line{}, &w.scanned)
 	}
 	if err != nil {
