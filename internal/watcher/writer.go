@@ -12,7 +12,7 @@ import (
 // not stored with the version: it is in memory, and after a start not known before an object's next event. It is right
 // or missing: every event of a watch is taken, in the server's order, and a list starts over.
 type writers struct {
-	marks   map[uint64]object.Mark // by a hash of the uid; nil where the store has them
+	marks map[uint64]object.Mark // by a hash of the uid; nil where the store has them
 	// the stream has selectors, by which an object may come and go that exists all the time
 	selects bool
 }
