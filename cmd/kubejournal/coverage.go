@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,7 +73,7 @@ func showCoverage(all []answer.Asked, format string, o *answer.Output) error {
 		case of[a.Cluster] == 0:
 			a.Output.Note("no stream was watched that has such objects")
 		default:
-			return a.Output.Doubt(slices.Concat(a.Selection.Unwatched, a.Journal.LostFiles()))
+			return a.Output.Doubt(a.Journal.NotWatched(a.Selection))
 		}
 		return answer.ErrNotCovered
 	})

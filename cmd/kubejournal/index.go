@@ -61,7 +61,7 @@ func indexJournal(cmd *cobra.Command, path string, verify bool) error {
 		return verifyJournal(cmd, j)
 	}
 	tried := 0
-	j.Reindex(cmd.Context(), func(path string, fault error) {
+	query.Reindex(cmd.Context(), j, func(path string, fault error) {
 		if tried++; fault != nil {
 			err = statusError(exitFault)
 			terminal.Note(cmd.ErrOrStderr(), fault.Error())
@@ -77,7 +77,7 @@ func indexJournal(cmd *cobra.Command, path string, verify bool) error {
 
 func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 	faults := 0
-	is, err := j.Verify(cmd.Context(), func(fault string) {
+	is, err := query.Files(cmd.Context(), j, func(fault string) {
 		faults++
 		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(fault))
 	})
@@ -96,7 +96,7 @@ func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 }
 
 // inWords says of how many files SEALED lines tell.
-func inWords(is query.Verified) (text string) {
+func inWords(is query.Result) (text string) {
 	if is.Sealed > 0 {
 		text = fmt.Sprintf("; %s as sealed", count(is.Sealed, "file is", "files are"))
 	}

@@ -433,7 +433,7 @@ func (w *world) ask() error {
 	}
 	defer j.Close()
 	ctx := context.Background()
-	is, err := j.Verify(ctx, fault)
+	is, err := query.Files(ctx, j, fault)
 	errs = append(errs, err)
 	ends, err := j.Ends(ctx) // a line about files that are gone may have come since
 	if err != nil {

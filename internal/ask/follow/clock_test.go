@@ -47,7 +47,7 @@ func TestClockSet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j.Reindex(t.Context(), func(path string, err error) {
+			query.Reindex(t.Context(), j, func(path string, err error) {
 				if err != nil {
 					t.Errorf("%s: %v", path, err)
 				}

@@ -209,7 +209,7 @@ func (o *Options) doubt(ctx context.Context, j *query.Journal) error {
 		return err
 	}
 	said := func(d query.Doubt) bool {
-		return slices.ContainsFunc(f.Unwatched, func(u query.Doubt) bool { return u.Reason == d.Reason })
+		return slices.ContainsFunc(f.Unwatched, func(u *query.UnknownError) bool { return u.Text == d.Reason })
 	}
 	if err := o.Doubt(slices.DeleteFunc(doubts, said)); err != nil && !o.Follow {
 		o.doubted = ErrNotCovered
@@ -271,11 +271,8 @@ func (o *Options) noticeUnknown() {
 	if o.Follow {
 		waiting = "; waiting for one"
 	}
-	for _, d := range o.Filter.Unwatched {
-		o.notice("%s%s", d.Reason, waiting)
-	}
-	for _, absent := range o.Filter.Absent {
-		o.notice("%v%s", absent, waiting)
+	for _, u := range slices.Concat(o.Filter.Unwatched, o.Filter.Absent) {
+		o.notice("%v%s", u, waiting)
 	}
 }
 

@@ -171,7 +171,7 @@ func TestUnknownNameByIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.Reindex(t.Context(), func(path string, err error) {
+	query.Reindex(t.Context(), j, func(path string, err error) {
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -380,7 +380,7 @@ func TestOutages(t *testing.T) {
 func TestVerify(t *testing.T) {
 	path := small(t, "ADDED a/x u1 5", "MODIFIED a/x u1 6", "--", "MODIFIED a/x u1 7", "--", "MODIFIED a/x u1 8", "--", "DELETED a/x u1 9")
 	verify := func() (faults []string) {
-		n, err := openSmall(t, path).Verify(t.Context(), func(fault string) { faults = append(faults, strings.ReplaceAll(fault, filepath.Dir(path)+"/", "")) })
+		n, err := Files(t.Context(), openSmall(t, path), func(fault string) { faults = append(faults, strings.ReplaceAll(fault, filepath.Dir(path)+"/", "")) })
 		if err != nil || n.Lines == 0 {
 			t.Fatalf("%d lines, %v", n.Lines, err)
 		}
@@ -395,7 +395,7 @@ func TestVerify(t *testing.T) {
 	name := func(n int) string { return fmt.Sprintf("journal-2026-11-20T16-10-%02d.123.jsonl", n) }
 	check("no index", name(0)+" has no index", name(1)+" has no index", name(2)+" has no index")
 	made := 0
-	openSmall(t, path).Reindex(t.Context(), func(path string, err error) {
+	Reindex(t.Context(), openSmall(t, path), func(path string, err error) {
 		if made++; err != nil {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -140,7 +140,7 @@ func Choose(all []Cluster, names []string) ([]Cluster, error) {
 			if there = slices.DeleteFunc(there, func(name string) bool { return name == "" }); len(there) == 0 {
 				return nil, fmt.Errorf("no journal is of cluster %q: no line says which cluster it is of", name)
 			}
-			return nil, fmt.Errorf("no journal is of cluster %q; they are of %s", name, some(there))
+			return nil, fmt.Errorf("no journal is of cluster %q; they are of %s", name, Some(there))
 		}
 		chosen[all[i].Name] = true
 	}
@@ -161,12 +161,12 @@ func clusterOf(ctx context.Context, path string) (c Cluster, there bool, err err
 		return c, false, nil
 	}
 	c.Paths = []string{path}
-	if c.UID, err = again(j, func() (string, error) { return j.clusterUID(ctx) }); err != nil {
+	if c.UID, err = Again(j, func() (string, error) { return j.clusterUID(ctx) }); err != nil {
 		return c, false, err
 	}
-	last, err := again(j, func() (*line.Fields, error) { return j.lastLine(ctx) })
+	last, err := Again(j, func() (*line.Fields, error) { return j.lastLine(ctx) })
 	if err == nil && last != nil {
-		c.label, c.last = text(last.Text(line.FieldCluster)), last.Time
+		c.label, c.last = last.Unquoted(line.FieldCluster), last.Time
 	}
 	return c, true, err
 }
@@ -174,11 +174,11 @@ func clusterOf(ctx context.Context, path string) (c Cluster, there bool, err err
 // clusterUID returns the uid in the first GAP or SYNCED that has one. Indexes say where they are; a file without an index is read
 // where no other one has such a line.
 func (j *Journal) clusterUID(ctx context.Context) (uid string, err error) {
-	for i, s := range j.segments {
-		if !s.indexed() {
+	for i, s := range j.Segments {
+		if !s.Indexed() {
 			continue
 		}
-		x, err := j.index(ctx, i)
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return "", err
 		}
@@ -188,22 +188,22 @@ func (j *Journal) clusterUID(ctx context.Context) (uid string, err error) {
 				if err != nil {
 					return "", fmt.Errorf("read index: %w", err)
 				}
-				f, err := j.second.read(s, l.Seq, l.Offset)
+				f, err := j.second.Read(s, x, l.Seq, l.Offset)
 				if err != nil {
 					return "", err
 				}
-				if uid := text(f.Text(line.FieldClusterUID)); uid != "" {
+				if uid := f.Unquoted(line.FieldClusterUID); uid != "" {
 					return uid, nil
 				}
 			}
 		}
 	}
-	for i, s := range j.segments {
-		if s.indexed() {
+	for i, s := range j.Segments {
+		if s.Indexed() {
 			continue
 		}
 		_, err := j.all(ctx, i, 0, func(l *line.Fields, _ uint64) bool {
-			uid = text(l.Text(line.FieldClusterUID))
+			uid = l.Unquoted(line.FieldClusterUID)
 			return uid == ""
 		})
 		if errors.Is(err, errStopped) {
@@ -218,10 +218,10 @@ func (j *Journal) clusterUID(ctx context.Context) (uid string, err error) {
 
 // lastLine returns the journal's last line, nil where it cannot be read.
 func (j *Journal) lastLine(ctx context.Context) (*line.Fields, error) {
-	n := len(j.segments) - 1
-	s := j.segments[n]
+	n := len(j.Segments) - 1
+	s := j.Segments[n]
 	if s.Gzip {
-		x, err := j.index(ctx, n)
+		x, err := j.Index(ctx, n)
 		if err != nil {
 			return nil, err
 		}
@@ -229,7 +229,7 @@ func (j *Journal) lastLine(ctx context.Context) (*line.Fields, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read index: %w", err)
 		}
-		return j.second.read(s, l.Seq, l.Offset)
+		return j.second.Read(s, x, l.Seq, l.Offset)
 	}
 	f, err := os.Open(s.Path)
 	if err != nil {
@@ -309,12 +309,12 @@ func (o *Opened) Close() {
 }
 
 func (o *Opened) open(ctx context.Context, paths []string, s *Selection, lines Lines, notice func(string)) (err error) {
-	o.Selection = s.clone()
+	o.Selection = clone(s)
 	o.Journal, err = OpenAll(ctx, paths, o.Selection, lines, notice)
 	u, unknown := errors.AsType[*UnknownError](err)
 	switch {
 	case !unknown:
-		o.names = s.names()
+		o.names = namesIn(s)
 		return err
 	case o.Cluster == "":
 		o.Known, o.Unknown = false, []Unknown{{UnknownError: u, Selection: o.Selection}}
@@ -370,8 +370,8 @@ func (o *Opened) narrow(ctx context.Context, paths []string, s *Selection) (*Sel
 	return there, nil
 }
 
-// names returns the objects and the namespaces that are asked for, which Resolve changes.
-func (s *Selection) names() (all []any) {
+// namesIn returns the objects and the namespaces that are asked for, which Resolve changes.
+func namesIn(s *Selection) (all []any) {
 	for _, object := range s.Objects {
 		all = append(all, object)
 	}
@@ -382,7 +382,7 @@ func (s *Selection) names() (all []any) {
 }
 
 // clone returns a selection of the same that another journal resolves.
-func (s *Selection) clone() *Selection {
+func clone(s *Selection) *Selection {
 	c := *s
 	c.Objects, c.Namespaces = slices.Clone(s.Objects), slices.Clone(s.Namespaces)
 	return &c

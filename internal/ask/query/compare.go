@@ -46,7 +46,7 @@ func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*
 	if err != nil {
 		return nil, err
 	}
-	between, err := again(j, func() (map[key]*passage, error) { return j.between(ctx, s, from, to) })
+	between, err := Again(j, func() (map[key]*passage, error) { return j.between(ctx, s, from, to) })
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (j *Journal) Between(ctx context.Context, c *Comparison, some []*Change, fn
 		if err != nil {
 			return err
 		}
-		k := key{text(v.Text(line.FieldGroup)), text(v.Text(line.FieldResource)), text(v.Text(line.FieldNamespace)), text(v.Text(line.FieldName)), text(v.Text(line.FieldUID))}
+		k := key{v.Unquoted(line.FieldGroup), v.Unquoted(line.FieldResource), v.Unquoted(line.FieldNamespace), v.Unquoted(line.FieldName), v.Unquoted(line.FieldUID)}
 		i, wanted := of[k]
 		if !wanted || v.AboutStream() || v.Seq <= some[i].Before.Last.Seq || v.Seq > some[i].After.Last.Seq {
 			continue
@@ -142,20 +142,20 @@ func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (m
 	}
 	all := make(map[key]*passage)
 	for i := first; i <= last; i++ {
-		x, err := j.index(ctx, i)
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		for m, err := range s.matches(x) {
+		for m, err := range s.Matches(x) {
 			if err != nil {
 				return nil, err
 			}
-			item := m.item()
-			for l, err := range linesOf(x, m.Object) {
+			item := itemOf(&m)
+			for l, err := range LinesOf(x, m.Object) {
 				if err != nil {
 					return nil, err
 				}
-				if a.includes(m.stream.Name, &l) || !b.includes(m.stream.Name, &l) {
+				if a.includes(m.Stream.Name, &l) || !b.includes(m.Stream.Name, &l) {
 					continue
 				}
 				of := all[item.key()]
@@ -165,7 +165,7 @@ func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (m
 				}
 				of.lines++
 				if l.Seq > of.last.Last.Seq {
-					item.Last, item.Deleted = placeOf(x, &l), l.Type == index.Deleted
+					item.Last, item.Deleted = PlaceOf(x, &l), l.Type == index.Deleted
 					of.last = item
 				}
 			}
@@ -184,9 +184,4 @@ func mergeDoubts(a, b []Doubt) []Doubt {
 	}
 	slices.SortStableFunc(all, func(a, b Doubt) int { return strings.Compare(a.Stream, b.Stream) })
 	return all
-}
-
-// Line reads the line at a place, nil where its segment is gone. It is valid until the next call.
-func (j *Journal) Line(ctx context.Context, at index.Place) (*line.Fields, error) {
-	return j.earlier(ctx, at)
 }

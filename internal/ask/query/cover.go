@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"kubejournal/internal/format/coverage"
@@ -16,13 +15,13 @@ import (
 // Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.
 // The error says why nothing is known, as coverage.Read's does.
 func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
-	streams, err := j.coverageOf()
+	streams, err := j.AllCoverage()
 	if err != nil {
 		return nil, err
 	}
 	var all []coverage.Stream
 	for _, c := range streams {
-		if s.mayHave(c.Name) {
+		if s.MayHave(c.Name) {
 			all = append(all, c)
 		}
 	}
@@ -81,15 +80,15 @@ func (j *Journal) HeldBack(s *Selection, since, until Moment) (all []Held) {
 	return all
 }
 
-// coverageOf returns the coverage of all streams. The coverage file is read once.
-func (j *Journal) coverageOf() ([]coverage.Stream, error) {
+// AllCoverage returns the coverage of all streams. The coverage file is read once.
+func (j *Journal) AllCoverage() ([]coverage.Stream, error) {
 	if j.record != nil {
-		segments := make([]journal.Segment, len(j.segments))
-		for i, s := range j.segments {
+		segments := make([]journal.Segment, len(j.Segments))
+		for i, s := range j.Segments {
 			segments[i] = s.Segment
 		}
 		for _, first := range j.record.Missing(segments) {
-			j.lostFiles = append(j.lostFiles, Doubt{Reason: j.lostFile(first)})
+			j.lostFiles = append(j.lostFiles, j.lostFile(first))
 		}
 		j.coverage, j.uncovered = j.record.Streams(segments)
 		j.record = nil
@@ -100,16 +99,21 @@ func (j *Journal) coverageOf() ([]coverage.Stream, error) {
 	return j.coverage, j.uncovered
 }
 
-// LostFiles returns a doubt for each file that the coverage file knows and that is not there, or begins otherwise. Coverage
+// SetCoverage says when streams were watched, in the place of the coverage file.
+func (j *Journal) SetCoverage(streams []coverage.Stream) {
+	j.coverage, j.uncovered, j.record = streams, nil, nil
+}
+
+// LostFiles says of each file that the coverage file knows and that is not there, or begins otherwise, that it is lost. Coverage
 // leaves out what was covered in it.
-func (j *Journal) LostFiles() []Doubt {
-	_, _ = j.coverageOf() // which reports by itself why it is not known
+func (j *Journal) LostFiles() []string {
+	_, _ = j.AllCoverage() // which reports by itself why it is not known
 	return j.lostFiles
 }
 
 // lostFile says which file is lost, by its first line.
 func (j *Journal) lostFile(first uint64) string {
-	for _, s := range j.segments {
+	for _, s := range j.Segments {
 		if s.FirstSeq == first {
 			return s.Path + " is damaged: it begins otherwise than it did"
 		}
@@ -118,49 +122,3 @@ func (j *Journal) lostFile(first uint64) string {
 }
 
 var errNoCoverage = errors.New("the journal has no coverage file, so nothing says from when to when streams were watched")
-
-// mayHave reports whether objects of a stream may be selected, by its name: resource and group, and its scope.
-func (s *Selection) mayHave(stream string) bool {
-	name := line.ParseStreamName(stream)
-	plural, group, _ := strings.Cut(name.Resource, ".")
-	asked := len(s.Objects) == 0
-	named := false
-	for i := range s.Objects {
-		if o := &s.Objects[i]; o.matchName(group, plural) {
-			asked, named = true, named || o.name != "*"
-		}
-	}
-	if !asked {
-		return false
-	}
-	if len(s.Namespaces) == 0 {
-		return true
-	}
-	if InNoNamespace([]byte(group), []byte(plural)) {
-		return named || isNamespaces(group, plural)
-	}
-	return name.Namespace == "" || slices.Contains(s.Namespaces, name.Namespace)
-}
-
-// wider reports whether every selected object that a stream has is in another one too, by their names.
-func wider(s *Selection, other, stream string) bool {
-	a, b := line.ParseStreamName(other), line.ParseStreamName(stream)
-	switch {
-	case a == b || a.Resource != b.Resource:
-		return false
-	case a == line.StreamName{Resource: a.Resource}:
-		return true
-	case a != line.StreamName{Resource: a.Resource, Namespace: a.Namespace} || !b.Readable():
-		return false
-	}
-	// Of a stream of all namespaces only those count that are asked for.
-	within := slices.Equal(slices.Compact(slices.Clone(s.Namespaces)), []string{a.Namespace})
-	return b.Namespace == a.Namespace || b.Namespace == "" && within
-}
-
-func namesOf(streams []coverage.Stream) (names []string) {
-	for i := range streams {
-		names = append(names, streams[i].Name)
-	}
-	return names
-}

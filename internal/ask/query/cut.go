@@ -2,10 +2,7 @@ package query
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"sort"
 	"time"
 
 	"kubejournal/internal/format/index"
@@ -47,33 +44,18 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 		}
 	}
 	for stream, gone := range c.gone {
-		c.gone[stream] = gone && elsewhere(s, stream, covered)
+		c.gone[stream] = gone && s.Elsewhere(stream, covered)
 	}
 	return c, nil
 }
 
-// timeOf returns when the line with that seq was received; where it is missing, the one after it.
-func (j *Journal) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
-	x, err := j.index(ctx, j.segmentWith(seq))
-	if err != nil || x.Lines == 0 {
-		return time.Time{}, err
-	}
-	n := sort.Search(x.Lines-1, func(n int) bool {
-		l, lineErr := x.Line(n)
-		err = errors.Join(err, lineErr)
-		return l.Seq >= seq
-	})
-	l, lineErr := x.Line(n)
-	return l.Time, errors.Join(err, lineErr)
-}
-
 // cutAtVersion finds out where each selected stream has a version of the server.
 func (j *Journal) cutAtVersion(ctx context.Context, s *Selection, c *cut) error {
-	streams, err := j.streams(ctx, s)
+	streams, err := j.StreamNames(ctx, s)
 	if err != nil {
 		return err
 	}
-	c.doubts = slices.Concat(s.Unwatched, missingShards(s, streams))
+	c.doubts = notWatched(s, streams)
 	c.seqs = make(map[string]uint64)
 	for _, name := range streams {
 		seq, doubt, err := j.atVersion(ctx, name, c.Version)
@@ -87,36 +69,6 @@ func (j *Journal) cutAtVersion(ctx context.Context, s *Selection, c *cut) error 
 	return nil
 }
 
-// markBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun since.
-func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (index.Type, uint64, error) {
-	for i := len(j.segments) - 1; i >= 0; i-- {
-		if j.segments[i].FirstSeq > seq {
-			continue
-		}
-		x, err := j.index(ctx, i)
-		if err != nil {
-			return 0, 0, err
-		}
-		n, there := x.Stream(stream)
-		if !there {
-			continue
-		}
-		for _, at := range slices.Backward(x.Streams[n].Starts()) {
-			l, err := x.Line(at)
-			switch {
-			case err != nil:
-				return 0, 0, fmt.Errorf("read index: %w", err)
-			case l.Seq > seq:
-			case l.Type != index.Gap && l.Type != index.Synced:
-				return 0, 0, nil
-			default:
-				return l.Type, l.Seq, nil
-			}
-		}
-	}
-	return 0, 0, nil
-}
-
 // includes reports whether a line of a stream was written by the moment: by when it was received or, where the stream
 // was not followed then, by the time at which the change was made.
 func (c *cut) includes(stream string, l *index.Line) bool {
@@ -126,7 +78,7 @@ func (c *cut) includes(stream string, l *index.Line) bool {
 	case c.Seq > 0:
 		return l.Seq <= c.Seq
 	}
-	if c.latest || !l.Time.After(c.Time) || c.passed.has(stream, l) {
+	if c.IsLatest() || !l.Time.After(c.Time) || c.passed.has(stream, l) {
 		return true
 	}
 	until := c.until[stream]

@@ -3,7 +3,9 @@ package query
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"kubejournal/internal/format/coverage"
@@ -44,12 +46,16 @@ func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Inter
 			doubt.Reason = NotConfirmed
 		}
 	}
-	if last := len(intervals) - 1; m.open && last >= 0 {
+	if last := len(intervals) - 1; m.IsOpen() && last >= 0 {
 		doubt.AsOf = true
 		return &intervals[last], doubt
 	}
 	return nil, doubt
 }
+
+// pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every five
+// seconds, with its next commit.
+const pulseAge = 10 * time.Second
 
 var noStream = Doubt{Reason: "no stream was watched that has such objects"}
 
@@ -62,7 +68,7 @@ func unknownCoverage(err error) Doubt { return Doubt{Reason: err.Error()} }
 // Uncovered returns what is not known to be in the lines between two moments, each of which may be zero: the journal's
 // beginning, and now.
 func (j *Journal) Uncovered(ctx context.Context, s *Selection, since, until Moment) ([]Doubt, error) {
-	return again(j, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until, 0) })
+	return Again(j, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until, 0) })
 }
 
 // uncoveredBetween is Uncovered; with a type other than 0 the question is only for the lines of it.
@@ -74,7 +80,7 @@ func (j *Journal) uncoveredBetween(
 		end = EndOf(since)
 	}
 	var waiting []Doubt
-	for _, bound := range []Moment{since.justBefore(), end} {
+	for _, bound := range []Moment{since.JustBefore(), end} {
 		w, err := j.waitedAt(ctx, s, bound, only)
 		if err != nil {
 			return nil, err
@@ -83,7 +89,7 @@ func (j *Journal) uncoveredBetween(
 	}
 	for _, bound := range []*Moment{&since, &end} {
 		if bound.Seq > 0 {
-			if bound.Time, err = j.timeOf(ctx, bound.Seq); err != nil {
+			if bound.Time, err = j.TimeOf(ctx, bound.Seq); err != nil {
 				return nil, err
 			}
 		}
@@ -95,7 +101,7 @@ func (j *Journal) uncoveredBetween(
 	if err != nil {
 		return nil, err
 	}
-	first, last, err := j.inside(ctx, since, until)
+	first, last, err := j.Inside(ctx, since, until)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +159,7 @@ func (j *Journal) doubts(ctx context.Context, s *Selection, since, until Moment,
 	case len(streams) == 0:
 		return j.unlisted(ctx, s)
 	}
-	doubts := slices.Concat(s.Unwatched, missingShards(s, namesOf(streams)), waiting, j.forgotten(since))
+	doubts := slices.Concat(notWatched(s, namesOf(streams)), waiting, j.forgotten(since))
 	for i := range streams {
 		for _, d := range holes(&streams[i], since, until) {
 			from, to := since, until
@@ -166,7 +172,7 @@ func (j *Journal) doubts(ctx context.Context, s *Selection, since, until Moment,
 			covered := slices.DeleteFunc(slices.Clone(streams), func(other coverage.Stream) bool {
 				return len(holes(&other, from, to)) > 0
 			})
-			if elsewhere(s, d.Stream, namesOf(covered)) {
+			if s.Elsewhere(d.Stream, namesOf(covered)) {
 				continue
 			}
 			if d, err = j.restrict(ctx, s, d); err != nil {
@@ -180,9 +186,38 @@ func (j *Journal) doubts(ctx context.Context, s *Selection, since, until Moment,
 	return doubts, nil
 }
 
+// NotWatched returns a doubt for each selected resource that nobody watched, and for each file that is lost: what was covered in
+// it is not known.
+func (j *Journal) NotWatched(s *Selection) []Doubt {
+	doubts := unwatched(s)
+	for _, lost := range j.LostFiles() {
+		doubts = append(doubts, Doubt{Reason: lost})
+	}
+	return doubts
+}
+
+func unwatched(s *Selection) (doubts []Doubt) {
+	for _, u := range s.Unwatched {
+		doubts = append(doubts, Doubt{Reason: u.Text})
+	}
+	return doubts
+}
+
+// notWatched returns a doubt for each resource that nobody watched, and for each of which some streams do not have all
+// shards.
+func notWatched(s *Selection, streams []string) (doubts []Doubt) {
+	doubts = unwatched(s)
+	shards := s.MissingShards(streams)
+	for _, name := range slices.Sorted(maps.Keys(shards)) {
+		there := strings.Join(shards[name], " and ")
+		doubts = append(doubts, Doubt{Stream: name, Reason: fmt.Sprintf("the journal has shard %s of it", there)})
+	}
+	return doubts
+}
+
 // unlisted returns the doubt where no stream has been covered at any time that has such objects.
 func (j *Journal) unlisted(ctx context.Context, s *Selection) (doubts []Doubt, err error) {
-	streams, err := j.streams(ctx, s)
+	streams, err := j.StreamNames(ctx, s)
 	for _, name := range streams {
 		doubts = append(doubts, Doubt{Stream: name, Reason: unlisted})
 	}
@@ -194,13 +229,13 @@ func (j *Journal) unlisted(ctx context.Context, s *Selection) (doubts []Doubt, e
 
 // doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP.
 func (j *Journal) doubtsAtSeq(ctx context.Context, s *Selection, m Moment) ([]Doubt, error) {
-	streams, err := j.streams(ctx, s)
+	streams, err := j.StreamNames(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	doubts := slices.Concat(s.Unwatched, missingShards(s, streams))
+	doubts := notWatched(s, streams)
 	for _, name := range streams {
-		mark, at, err := j.markBefore(ctx, name, m.Seq)
+		mark, at, err := j.MarkBefore(ctx, name, m.Seq)
 		switch {
 		case err != nil:
 			return nil, err
@@ -217,9 +252,8 @@ func (j *Journal) doubtsAtSeq(ctx context.Context, s *Selection, m Moment) ([]Do
 // restrict returns a doubt about a gap for those objects alone that may have been written in it, where all that are asked for
 // are named; the zero Doubt where none of them may.
 func (j *Journal) restrict(ctx context.Context, s *Selection, d Doubt) (Doubt, error) {
-	named := func(o Object) bool { return o.Name != "" && o.name != "*" }
 	if !isGap(d.Reason) || d.From.IsZero() || d.To.IsZero() || len(s.Objects) == 0 ||
-		slices.ContainsFunc(s.Objects, func(o Object) bool { return !named(o) }) {
+		slices.ContainsFunc(s.Objects, func(o Object) bool { return !o.IsOne() }) {
 		return d, nil
 	}
 	namespaces := s.Namespaces
@@ -232,7 +266,7 @@ func (j *Journal) restrict(ctx context.Context, s *Selection, d Doubt) (Doubt, e
 			if len(s.Namespaces) == 0 {
 				one.Namespaces = nil
 			}
-			if !one.mayHave(d.Stream) {
+			if !one.MayHave(d.Stream) {
 				continue
 			}
 			stands, err := j.stands(ctx, one, &d)
@@ -254,7 +288,7 @@ func (j *Journal) restrict(ctx context.Context, s *Selection, d Doubt) (Doubt, e
 
 // stands reports whether the object of a name, in a namespace or in none, has the same last line at both ends of a gap.
 func (j *Journal) stands(ctx context.Context, s *Selection, gap *Doubt) (bool, error) {
-	if len(j.segments) == 0 { // of several journals, none of which has a line about it
+	if len(j.Segments) == 0 { // of several journals, none of which has a line about it
 		return false, nil
 	}
 	var last [2]uint64
@@ -312,7 +346,7 @@ func (j *Journal) beyond(ctx context.Context, m Moment) ([]Doubt, error) {
 	if m.Seq == 0 {
 		return nil, nil
 	}
-	x, err := j.index(ctx, len(j.segments)-1)
+	x, err := j.Index(ctx, len(j.Segments)-1)
 	if err != nil || m.Seq < x.Next {
 		return nil, err
 	}
@@ -326,23 +360,23 @@ const clockJitter = 5 * time.Second
 // of that time or earlier. Lines are selected by their times, so what they show together may never have existed at
 // once.
 func (j *Journal) doubtClock(ctx context.Context, c *cut) ([]Doubt, error) {
-	if c.latest {
+	if c.IsLatest() {
 		return nil, nil
 	}
 	late, last := c.Time.Add(clockJitter), uint64(0) // of the last line up to that time
-	for i := len(j.segments) - 1; i >= 0; i-- {
-		b, err := j.bounds(ctx, i)
+	for i := len(j.Segments) - 1; i >= 0; i-- {
+		b, err := j.Bounds(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		if last == 0 && b.oldest.After(c.Time) || last > 0 && !b.newest.After(late) {
+		if last == 0 && b.Oldest.After(c.Time) || last > 0 && !b.Newest.After(late) {
 			continue
 		}
-		x, err := j.index(ctx, i)
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		for at := x.Lines - 1; at >= 0 && (last == 0 || b.newest.After(late)); at-- {
+		for at := x.Lines - 1; at >= 0 && (last == 0 || b.Newest.After(late)); at-- {
 			l, err := x.Line(at)
 			if err != nil {
 				return nil, fmt.Errorf("read index: %w", err)
@@ -363,4 +397,40 @@ func (j *Journal) doubtClock(ctx context.Context, c *cut) ([]Doubt, error) {
 func (d *Doubt) equal(o Doubt) bool {
 	return d.Stream == o.Stream && d.From.Equal(o.From) && d.To.Equal(o.To) && d.Reason == o.Reason && d.AsOf == o.AsOf &&
 		slices.Equal(d.Objects, o.Objects)
+}
+
+// forgotten returns a doubt where a question is about a time that a damaged coverage file was about. What a question
+// without a beginning is about begins with the journal's first line.
+func (j *Journal) forgotten(since Moment) []Doubt {
+	begin := since.Time
+	if begin.IsZero() && len(j.Segments) > 0 {
+		begin = j.Segments[0].FirstTime
+	}
+	if j.Aside.At.IsZero() || begin.IsZero() || !begin.Before(j.Aside.At) {
+		return nil
+	}
+	return []Doubt{{To: j.Aside.At, Reason: fmt.Sprintf(
+		"the coverage file was damaged, and is kept as %s: what was not watched before is not known", j.Aside.Path)}}
+}
+
+// Missing returns a doubt for lines that are missing from a line on, as from between two others.
+func (j *Journal) Missing(ctx context.Context, from uint64) ([]Doubt, error) {
+	return Again(j, func() ([]Doubt, error) {
+		if j.Empty() || len(j.Segments) == 0 {
+			return nil, nil
+		}
+		since := Moment{Seq: from}
+		first, last, err := j.Inside(ctx, since, Moment{})
+		if err != nil {
+			return nil, err
+		}
+		return j.lost(ctx, first, last, since, Moment{})
+	})
+}
+
+func namesOf(streams []coverage.Stream) (names []string) {
+	for i := range streams {
+		names = append(names, streams[i].Name)
+	}
+	return names
 }

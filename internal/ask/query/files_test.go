@@ -63,7 +63,7 @@ func TestSegmentGone(t *testing.T) {
 		t.Errorf("the missing lines are no doubt: %+v, %v", all, err)
 	}
 	faults := 0
-	if _, err := j.Verify(t.Context(), func(string) { faults++ }); err != nil || faults == 0 {
+	if _, err := query.Files(t.Context(), j, func(string) { faults++ }); err != nil || faults == 0 {
 		t.Errorf("verify: %d faults, %v", faults, err)
 	}
 }
@@ -177,7 +177,7 @@ func TestReindexRemovesLeftOvers(t *testing.T) {
 	if err := disk.Lock(f); err != nil {
 		t.Fatal(err)
 	}
-	j.Reindex(t.Context(), func(path string, err error) { t.Errorf("%s: %v", path, err) })
+	query.Reindex(t.Context(), j, func(path string, err error) { t.Errorf("%s: %v", path, err) })
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
 	}

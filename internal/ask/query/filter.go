@@ -17,14 +17,14 @@ type Filter struct {
 
 // IsZero reports whether every line passes.
 func (f *Filter) IsZero() bool {
-	return f.all() && len(f.Types) == 0 && f.Since.IsZero() && f.Until.IsZero()
+	return f.All() && len(f.Types) == 0 && f.Since.IsZero() && f.Until.IsZero()
 }
 
 // all reports whether every line is selected.
-func (s *Selection) all() bool { return len(s.Objects)+len(s.Namespaces)+len(s.UIDs) == 0 }
+func (s *Selection) All() bool { return len(s.Objects)+len(s.Namespaces)+len(s.UIDs) == 0 }
 
 // hasType reports whether lines of a type are wanted.
-func (f *Filter) hasType(name []byte) bool {
+func (f *Filter) HasType(name []byte) bool {
 	return len(f.Types) == 0 || slices.Contains(f.Types, string(name))
 }
 
@@ -37,7 +37,7 @@ type Matcher struct {
 
 // picked is what is selected of a stream, if anything is.
 type picked struct {
-	pick
+	Pick
 	objects, marks bool // whether any of its objects are, and its GAP and SYNCED lines
 }
 
@@ -56,23 +56,23 @@ func (m *Matcher) Match(l *line.Fields) bool {
 	}
 	f := m.Filter
 	return !f.Since.After(l.Seq, made) && (f.Until.IsZero() || !f.Until.Before(l.Seq, made)) &&
-		f.hasType(l.Text(line.FieldType)) && m.Selects(l)
+		f.HasType(l.Text(line.FieldType)) && m.Selects(l)
 }
 
 // Selects reports whether the selection has a line, whatever its type and time.
 func (m *Matcher) Selects(l *line.Fields) bool {
 	s := &m.Filter.Selection
-	if s.all() {
+	if s.All() {
 		return true
 	}
 	p := m.picked(l)
 	if l.AboutStream() || !p.objects {
 		return p.marks
 	}
-	namespace := text(l.Text(line.FieldNamespace))
+	namespace := l.Unquoted(line.FieldNamespace)
 	return (len(s.Namespaces) == 0 || p.bare && namespace == "" || slices.Contains(s.Namespaces, namespace)) &&
-		(p.names == nil || slices.Contains(p.names, text(l.Text(line.FieldName)))) &&
-		(len(s.UIDs) == 0 || s.UIDs[text(l.Text(line.FieldUID))])
+		(p.names == nil || slices.Contains(p.names, l.Unquoted(line.FieldName))) &&
+		(len(s.UIDs) == 0 || s.UIDs[l.Unquoted(line.FieldUID)])
 }
 
 // picked returns what is selected of a line's stream.
@@ -82,12 +82,12 @@ func (m *Matcher) picked(l *line.Fields) picked {
 		return p
 	}
 	stream := index.Stream{
-		Name: text(l.Text(line.FieldStream)), Group: text(l.Text(line.FieldGroup)), Version: text(l.Text(line.FieldVersion)),
-		Resource: text(l.Text(line.FieldResource)), Kind: text(l.Text(line.FieldKind)),
+		Name: l.Unquoted(line.FieldStream), Group: l.Unquoted(line.FieldGroup), Version: l.Unquoted(line.FieldVersion),
+		Resource: l.Unquoted(line.FieldResource), Kind: l.Unquoted(line.FieldKind),
 	}
 	var p picked
-	p.pick, p.objects = m.Filter.pick(&stream)
-	p.marks = p.objects && m.Filter.mayHave(stream.Name)
+	p.Pick, p.objects = m.Filter.Pick(&stream)
+	p.marks = p.objects && m.Filter.MayHave(stream.Name)
 	if m.streams == nil || len(m.streams) >= maxStreams {
 		m.streams = make(map[string]picked)
 	}

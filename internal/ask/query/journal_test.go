@@ -105,7 +105,7 @@ func indexFile(t testing.TB, active, path string, base []*index.Index) *index.In
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(all, func(s journal.Segment) bool { return strings.HasPrefix(s.Path, path) })
-	s := &segment{Segment: all[i]}
+	s := &Segment{Segment: all[i]}
 	if len(base) < 2 {
 		base = nil
 	}

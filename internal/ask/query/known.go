@@ -15,14 +15,14 @@ import (
 // the name of one of Kubernetes' own.
 func (j *Journal) ResourceNames(ctx context.Context) ([]string, error) {
 	names := make(map[string]bool)
-	newest, err := j.newest(ctx)
+	newest, err := j.Newest(ctx)
 	for _, x := range newest {
 		for i := range x.Streams {
 			s := &x.Streams[i]
 			if builtin.HasGroup(s.Group) {
 				names[s.Resource] = true
 			} else {
-				names[named(s)] = true
+				names[Named(s)] = true
 			}
 		}
 	}
@@ -31,13 +31,13 @@ func (j *Journal) ResourceNames(ctx context.Context) ([]string, error) {
 
 // ObjectNames returns the names of the selected objects.
 func (j *Journal) ObjectNames(ctx context.Context, s *Selection) ([]string, error) {
-	return j.known(ctx, s, func(m match) string { return m.Name })
+	return j.known(ctx, s, func(m Match) string { return m.Name })
 }
 
 // NamespaceNames returns the namespaces that there are, and those that objects are in.
 func (j *Journal) NamespaceNames(ctx context.Context) ([]string, error) {
-	return j.known(ctx, &Selection{}, func(m match) string {
-		if isNamespaces(m.stream.Group, m.stream.Resource) {
+	return j.known(ctx, &Selection{}, func(m Match) string {
+		if isNamespaces(m.Stream.Group, m.Stream.Resource) {
 			return m.Name
 		}
 		return m.Namespace
@@ -45,14 +45,14 @@ func (j *Journal) NamespaceNames(ctx context.Context) ([]string, error) {
 }
 
 // known returns one of the names of each selected object, each name once.
-func (j *Journal) known(ctx context.Context, s *Selection, of func(match) string) ([]string, error) {
-	newest, err := j.newest(ctx)
+func (j *Journal) known(ctx context.Context, s *Selection, of func(Match) string) ([]string, error) {
+	newest, err := j.Newest(ctx)
 	if err != nil {
 		return nil, err
 	}
 	names, last := make(map[string]bool), ""
 	for _, x := range newest {
-		for m, err := range s.matches(x) {
+		for m, err := range s.Matches(x) {
 			if err != nil {
 				return nil, err
 			}

@@ -10,70 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 )
-
-// End is where a journal ends, as far as it is read: who follows it begins there.
-type End struct {
-	Path     string    // of the active file
-	FirstSeq uint64    // of its first line; 0 where it has none, or none that can be read
-	Offset   int64     // in it, of the end of its last whole line
-	Seq      uint64    // of the journal's last line; 0 for none
-	Time     time.Time // the newest one of the last lines
-	Begin    Moment    // of the journal's first line, with both seq and time
-}
-
-// end returns where a journal ends.
-func (j *Journal) end(ctx context.Context) (End, error) {
-	e := End{Path: j.path}
-	if len(j.segments) == 0 {
-		return e, nil
-	}
-	first, n := j.segments[0], len(j.segments)-1
-	e.Begin = Moment{Seq: first.FirstSeq, Time: first.FirstTime}
-	s := j.segments[n]
-	if !s.Active {
-		x, err := j.index(ctx, n)
-		if err != nil {
-			return e, err
-		}
-		e.Seq, e.Time = x.Next-1, x.Newest
-		return e, nil
-	}
-	b, _, err := s.Backward()
-	if err != nil {
-		return e, fmt.Errorf("read journal %s: %w", s.Path, err)
-	}
-	defer b.Close()
-	e.FirstSeq, e.Offset = s.FirstSeq, b.Offset()
-	var l line.Fields
-	for {
-		raw, err := b.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return e, nil
-		case err != nil:
-			return e, fmt.Errorf("read journal %s: %w", s.Path, err)
-		case l.Parse(raw.Bytes) == nil:
-			e.Seq, e.Time = l.Seq, l.Time
-			return e, nil
-		}
-	}
-}
-
-// Order returns the order in which several journals were merged, for those of Ends.
-func (j *Journal) Order() *merge.Order { return j.order }
-
-// Ends returns where the journal ends, or each of several journals that were merged.
-func (j *Journal) Ends(ctx context.Context) ([]End, error) {
-	if j.path == "" {
-		return j.ends, nil
-	}
-	e, err := j.end(ctx)
-	return []End{e}, err
-}
 
 // Last yields the last n lines of those that a history has which pass a filter, or all of them if n is negative, in the
 // order of seq. Where neither objects nor times are asked for, lines that cannot be read are among them: their Seq is
@@ -81,12 +20,12 @@ func (j *Journal) Ends(ctx context.Context) ([]End, error) {
 // read to their end or were removed meanwhile, and lines that are missing between two files.
 func (j *Journal) Last(ctx context.Context, f *Filter, n int) iter.Seq2[*line.Fields, error] {
 	return func(yield func(*line.Fields, error) bool) {
-		w, err := again(j, func() (*window, error) { return j.window(ctx, &f.Selection, f.Since, f.Until) })
+		w, err := Again(j, func() (*window, error) { return j.window(ctx, &f.Selection, f.Since, f.Until) })
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		parts, first := make([]part, len(j.segments)), 0
+		parts, first := make([]part, len(j.Segments)), 0
 		if n >= 0 {
 			first = len(parts)
 		}
@@ -98,6 +37,7 @@ func (j *Journal) Last(ctx context.Context, f *Filter, n int) iter.Seq2[*line.Fi
 			}
 		}
 		r := &reading{j: j, f: f}
+		defer r.in.Close()
 		for i := first; i < len(parts); i++ {
 			if n < 0 {
 				if parts[i], err = j.part(ctx, i, f, w, n); err != nil {
@@ -118,37 +58,37 @@ type part struct {
 	outside bool   // nothing is, as its bounds say
 	whole   bool   // every line from an offset on, but for types: no index is needed
 	from    int64  // that offset
-	steps   []step // else
+	steps   []Step // else
 	count   int    // how many lines that is, unless all are wanted
 }
 
 // part finds the last n lines of a segment that a filter has, or all of them if n is negative.
 func (j *Journal) part(ctx context.Context, i int, f *Filter, w *window, n int) (part, error) {
-	if f.all() && f.Since.IsZero() && f.Until.IsZero() {
+	if f.All() && f.Since.IsZero() && f.Until.IsZero() {
 		if n < 0 {
 			return part{whole: true}, nil
 		}
-		if s := j.segments[i]; s.x == nil && !s.indexed() {
+		if s := j.Segments[i]; !s.Indexed() {
 			if p, ok, err := backward(ctx, s, f, n); err != nil || ok {
 				return p, err
 			}
 		}
 	}
-	return again(j, func() (part, error) {
+	return Again(j, func() (part, error) {
 		if outside, err := w.outside(ctx, j, i); err != nil || outside {
 			return part{outside: true}, err
 		}
-		x, err := j.index(ctx, i)
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return part{}, err
 		}
-		steps, err := f.steps(x, w)
+		steps, err := Steps(x, &f.Selection, w.has)
 		if err != nil {
 			return part{}, fmt.Errorf("read index: %w", err)
 		}
 		if len(f.Types) > 0 {
-			steps = slices.DeleteFunc(steps, func(st step) bool {
-				return st.typ == 0 || !slices.Contains(f.Types, index.Types[st.typ-1])
+			steps = slices.DeleteFunc(steps, func(st Step) bool {
+				return st.Type == 0 || !slices.Contains(f.Types, index.Types[st.Type-1])
 			})
 		}
 		if n >= 0 {
@@ -159,7 +99,7 @@ func (j *Journal) part(ctx context.Context, i int, f *Filter, w *window, n int) 
 }
 
 // backward finds the last n lines of a plain segment of some types; ok is false for a compressed one.
-func backward(ctx context.Context, s *segment, f *Filter, n int) (p part, ok bool, err error) {
+func backward(ctx context.Context, s *Segment, f *Filter, n int) (p part, ok bool, err error) {
 	b, ok, err := s.Backward()
 	if err != nil || !ok {
 		return part{}, false, err
@@ -179,7 +119,7 @@ func backward(ctx context.Context, s *segment, f *Filter, n int) (p part, ok boo
 		}
 		if len(f.Types) > 0 {
 			var l line.Fields
-			if l.Parse(raw.Bytes) == nil && !f.hasType(l.Text(line.FieldType)) {
+			if l.Parse(raw.Bytes) == nil && !f.HasType(l.Text(line.FieldType)) {
 				continue
 			}
 		}
@@ -193,13 +133,14 @@ func backward(ctx context.Context, s *segment, f *Filter, n int) (p part, ok boo
 type reading struct {
 	j       *Journal
 	f       *Filter
+	in      Reader
 	repeats repeats
 	next    uint64 // seq that is to come; 0 where that is not known
 }
 
 // read yields the lines of a part. It reports whether to go on.
 func (r *reading) read(ctx context.Context, i int, p *part, yield func(*line.Fields, error) bool) bool {
-	s := r.j.segments[i]
+	s := r.j.Segments[i]
 	r.repeats.begins = true
 	stopped := false
 	var err error
@@ -210,9 +151,13 @@ func (r *reading) read(ctx context.Context, i int, p *part, yield func(*line.Fie
 	case p.whole:
 		stopped, err = r.forward(ctx, i, p.from, yield)
 	default:
-		r.begins(s, s.x.FirstSeq)
-		r.next = s.x.Next
-		r.j.walk(ctx, i, p.steps, func(v *Version, e error) bool {
+		var x *index.Index
+		if x, err = r.j.Index(ctx, i); err != nil {
+			break
+		}
+		r.begins(s, x.FirstSeq)
+		r.next = x.Next
+		r.j.Walk(ctx, i, p.steps, func(v *Version, e error) bool {
 			switch err = e; {
 			case err != nil:
 				return false
@@ -231,7 +176,7 @@ func (r *reading) read(ctx context.Context, i int, p *part, yield func(*line.Fie
 	}
 	if s.Unread == nil {
 		s.Unread = err
-		r.j.notice(cutOff(&s.Segment))
+		r.j.Notice(CutOff(&s.Segment))
 	}
 	return true
 }
@@ -240,14 +185,13 @@ func (r *reading) read(ctx context.Context, i int, p *part, yield func(*line.Fie
 func (r *reading) forward(
 	ctx context.Context, i int, from int64, yield func(*line.Fields, error) bool,
 ) (stopped bool, err error) {
-	in, l := &r.j.reader, line.Fields{}
-	in.of = nil
-	if err := in.lines.Open(r.j.segments[i].Segment, from); err != nil {
+	var l line.Fields
+	if err := r.in.Open(r.j.Segments[i], from); err != nil {
 		return false, err
 	}
 	first := from == 0
 	for ctx.Err() == nil {
-		raw, err := in.lines.Next()
+		raw, err := r.in.Next()
 		if errors.Is(err, io.EOF) {
 			return false, nil
 		}
@@ -258,11 +202,11 @@ func (r *reading) forward(
 			l = line.Fields{Raw: raw.Bytes}
 		} else {
 			if first {
-				r.begins(r.j.segments[i], l.Seq)
+				r.begins(r.j.Segments[i], l.Seq)
 			}
 			first = false
 			r.next = max(r.next, l.Next())
-			if r.repeats.has(&l) || !r.f.hasType(l.Text(line.FieldType)) {
+			if r.repeats.has(&l) || !r.f.HasType(l.Text(line.FieldType)) {
 				continue
 			}
 		}
@@ -274,11 +218,11 @@ func (r *reading) forward(
 }
 
 // begins says which lines are missing before a segment, by the seq of its first one.
-func (r *reading) begins(s *segment, seq uint64) {
-	if s.hole != "" {
-		r.j.notice(s.hole)
+func (r *reading) begins(s *Segment, seq uint64) {
+	if s.Hole != "" {
+		r.j.Notice(s.Hole)
 	} else if r.next > 0 && seq > r.next {
-		r.j.notice(missing(r.next, seq, s.Path))
+		r.j.Notice(MissingLines(r.next, seq, s.Path))
 	}
 }
 

@@ -137,7 +137,7 @@ func TestLastWithoutIndex(t *testing.T) {
 	if got := fmt.Sprint(lastSeqs(t, j, &Filter{Types: []string{"MODIFIED"}}, 2)); got != "[2 4]" {
 		t.Errorf("the last 2 of a type: %s", got)
 	}
-	if j.segments[1].x != nil {
+	if j.Segments[1].x != nil {
 		t.Error("an index was made")
 	}
 }

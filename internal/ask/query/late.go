@@ -126,13 +126,13 @@ func (j *Journal) lateLines(
 	within := func(l *index.Line) bool { return l.Time.After(m.Time) && !l.Time.After(end) }
 	var segments []int
 	selected := make(map[uint64]string) // by seq
-	for i := range j.segments {
-		if outside, err := j.outside(ctx, i, m, Moment{Time: end}); err != nil {
+	for i := range j.Segments {
+		if outside, err := j.Outside(ctx, i, m, Moment{Time: end}); err != nil {
 			return nil, err
 		} else if outside {
 			continue
 		}
-		x, err := j.index(ctx, i)
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return nil, err
 		}
@@ -141,16 +141,16 @@ func (j *Journal) lateLines(
 			continue
 		}
 		segments = append(segments, i)
-		p, ok := s.pick(&x.Streams[n])
+		p, ok := s.Pick(&x.Streams[n])
 		if !ok {
 			continue
 		}
-		p.stream = n
-		for o, err := range s.objects(x, p) {
+		p.Stream = n
+		for o, err := range s.Select(x, p) {
 			if err != nil {
 				return nil, fmt.Errorf("read index: %w", err)
 			}
-			for l, err := range linesOf(x, o) {
+			for l, err := range LinesOf(x, o) {
 				if err != nil {
 					return nil, err
 				}
@@ -164,7 +164,7 @@ func (j *Journal) lateLines(
 		return nil, nil
 	}
 	for _, i := range segments {
-		lines, err := j.linesOfStream(ctx, i, stream)
+		lines, err := j.LinesOfStream(ctx, i, stream)
 		if err != nil {
 			return nil, err
 		}
@@ -177,34 +177,6 @@ func (j *Journal) lateLines(
 				all = append(all, lateLine{l, selected[l.Seq]})
 			}
 		}
-	}
-	return all, nil
-}
-
-// linesOfStream returns the lines of a stream in a segment, in order.
-func (j *Journal) linesOfStream(ctx context.Context, i int, stream string) (all []index.Line, err error) {
-	x, err := j.index(ctx, i)
-	if err != nil {
-		return nil, err
-	}
-	n, there := x.Stream(stream)
-	if !there {
-		return nil, nil
-	}
-	at := slices.Clone(x.Streams[n].Marks)
-	for o, err := range x.Objects(n, nil, nil) {
-		if err != nil {
-			return nil, fmt.Errorf("read index: %w", err)
-		}
-		at = append(at, o.Lines...)
-	}
-	slices.Sort(at)
-	for _, n := range at {
-		l, err := x.Line(n)
-		if err != nil {
-			return nil, fmt.Errorf("read index: %w", err)
-		}
-		all = append(all, l)
 	}
 	return all, nil
 }
@@ -235,8 +207,8 @@ func (w *window) has(stream string, l *index.Line) bool {
 
 // outside reports whether no line of a segment is in the window.
 func (w *window) outside(ctx context.Context, j *Journal, i int) (bool, error) {
-	outside, err := j.outside(ctx, i, w.since, w.until)
-	return outside && j.segments[i].FirstSeq > w.last, err
+	outside, err := j.Outside(ctx, i, w.since, w.until)
+	return outside && j.Segments[i].FirstSeq > w.last, err
 }
 
 // window returns the window between two moments, for the selected objects.
@@ -245,7 +217,7 @@ func (j *Journal) window(ctx context.Context, s *Selection, since, until Moment)
 	for _, bound := range []struct {
 		Moment
 		passed *passed
-	}{{since.justBefore(), &w.passed}, {until, &w.passedAtLast}} {
+	}{{since.JustBefore(), &w.passed}, {until, &w.passedAtLast}} {
 		at, err := j.waitedAt(ctx, s, bound.Moment, 0)
 		if err != nil {
 			return nil, err
@@ -274,7 +246,7 @@ func (j *Journal) notBefore(
 	lines, there := e.lines[stream]
 	if !there {
 		var err error
-		if lines, err = j.linesOfStream(ctx, segment, stream); err != nil {
+		if lines, err = j.LinesOfStream(ctx, segment, stream); err != nil {
 			return time.Time{}, err
 		}
 		e.lines[stream] = lines
@@ -301,8 +273,8 @@ func (j *Journal) NotBefore(ctx context.Context, l *line.Fields) (time.Time, err
 	if j.lateInterval(stream, l.Time) == nil {
 		return time.Time{}, nil
 	}
-	return again(j, func() (time.Time, error) {
-		from, err := j.notBefore(ctx, &j.late, j.segmentWith(l.Seq), stream, l.Seq, l.Time)
+	return Again(j, func() (time.Time, error) {
+		from, err := j.notBefore(ctx, &j.late, j.SegmentWith(l.Seq), stream, l.Seq, l.Time)
 		if l.Time.Sub(from) < coverage.LateAfter {
 			return time.Time{}, err
 		}
@@ -313,7 +285,7 @@ func (j *Journal) NotBefore(ctx context.Context, l *line.Fields) (time.Time, err
 // lateInterval returns the late interval of a stream in which a line was received, or the time between two intervals: a watch
 // that was not confirmed may have brought it late. It is nil where there is none, or nothing is known.
 func (j *Journal) lateInterval(stream string, received time.Time) *coverage.Interval {
-	streams, _ := j.coverageOf()
+	streams, _ := j.AllCoverage()
 	for i := range streams {
 		if streams[i].Name != stream {
 			continue

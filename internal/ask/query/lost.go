@@ -13,40 +13,40 @@ import (
 func (j *Journal) lost(ctx context.Context, first, last int, since, until Moment) (doubts []Doubt, err error) {
 	next := uint64(0) // the seq that is to come
 	for i := first; i <= last; i++ {
-		s := j.segments[i]
-		x, err := j.index(ctx, i)
+		s := j.Segments[i]
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return nil, err
 		}
 		begin := x.FirstSeq // that of the segment can be a damaged line's
-		if j.path == "" {
+		if j.Merged() {
 			begin = s.FirstSeq
 		}
 		// What others have rotated may be stdout, which repeats lines.
-		if i > first && (begin > next || begin < next && j.segments[i-1].Ours) {
-			doubts = append(doubts, Doubt{Reason: cmp.Or(s.hole, missing(next, begin, s.Path))})
+		if i > first && (begin > next || begin < next && j.Segments[i-1].Ours) {
+			doubts = append(doubts, Doubt{Reason: cmp.Or(s.Hole, MissingLines(next, begin, s.Path))})
 		}
 		within, err := j.lostWithin(x, s, since, until)
 		if err != nil {
 			return nil, fmt.Errorf("read index: %w", err)
 		}
 		if doubts, next = append(doubts, within...), x.Next; s.Unread != nil {
-			doubts = append(doubts, Doubt{Reason: cutOff(&s.Segment)})
+			doubts = append(doubts, Doubt{Reason: CutOff(&s.Segment)})
 		}
 	}
-	if n := len(j.unread) - 1; last == len(j.segments)-1 && n >= 0 && j.unread[n].Active {
-		doubts = append(doubts, Doubt{Reason: cannotRead(&j.unread[n])})
+	if n := len(j.Unread) - 1; last == len(j.Segments)-1 && n >= 0 && j.Unread[n].Active {
+		doubts = append(doubts, Doubt{Reason: CannotRead(&j.Unread[n])})
 	}
 	return doubts, nil
 }
 
 // lostWithin returns a doubt if lines of a segment are missing between two moments, each of which may be zero. Of
 // several journals each segment ends where lines are missing.
-func (j *Journal) lostWithin(x *index.Index, s *segment, since, until Moment) ([]Doubt, error) {
-	if j.path == "" || x.Next-x.FirstSeq <= uint64(x.Lines) {
+func (j *Journal) lostWithin(x *index.Index, s *Segment, since, until Moment) ([]Doubt, error) {
+	if j.Merged() || x.Next-x.FirstSeq <= uint64(x.Lines) {
 		return nil, nil
 	}
-	stand, err := holding(x)
+	stand, err := Holding(x)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (j *Journal) lostWithin(x *index.Index, s *segment, since, until Moment) ([
 		if l, err = x.Line(at); err != nil {
 			break
 		}
-		if l.Seq > last.Seq+1 && !stand[at-1] && !since.startsAfter(l) && !until.endsBefore(last, x) {
+		if l.Seq > last.Seq+1 && !stand[at-1] && !startsAfter(since, l) && !endsBefore(until, last, x) {
 			count += l.Seq - last.Seq - 1
 			first = cmp.Or(first, last.Seq+1)
 		}
@@ -73,16 +73,16 @@ func (j *Journal) lostWithin(x *index.Index, s *segment, since, until Moment) ([
 	return []Doubt{{Reason: what}}, nil
 }
 
-// startsAfter reports whether the moment is after all that comes before a line.
-func (m Moment) startsAfter(l index.Line) bool {
+// startsAfter reports whether a moment is after all that comes before a line.
+func startsAfter(m Moment, l index.Line) bool {
 	if m.Seq > 0 {
 		return m.Seq >= l.Seq
 	}
 	return !m.Time.IsZero() && l.Time.Before(m.Time)
 }
 
-// endsBefore reports whether the moment is before all that comes after a line of an index.
-func (m Moment) endsBefore(l index.Line, x *index.Index) bool {
+// endsBefore reports whether a moment is before all that comes after a line of an index.
+func endsBefore(m Moment, l index.Line, x *index.Index) bool {
 	if m.Seq > 0 {
 		return m.Seq <= l.Seq
 	}

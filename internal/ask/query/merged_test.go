@@ -43,8 +43,8 @@ func TestReadMerged(t *testing.T) {
 	if err := m.end(); err != nil {
 		t.Fatal(err)
 	}
-	if len(m.j.segments) < 3 {
-		t.Fatalf("%d files", len(m.j.segments))
+	if len(m.j.Segments) < 3 {
+		t.Fatalf("%d files", len(m.j.Segments))
 	}
 	n := 0
 	if allocs := testing.AllocsPerRun(1000, func() { n = (n + 211) % 600; _, _ = m.Read(ats[n]) }); allocs > 1 {

@@ -7,20 +7,8 @@ import (
 	"strings"
 
 	"kubejournal/internal/format/builtin"
+	"kubejournal/internal/host/suggest"
 )
-
-// UnknownError says that the journal has nothing of a name.
-type UnknownError struct {
-	Unwatched  bool // it may have been there, and nobody watched
-	NoResource bool // the name is that of no resource that is known of
-	text       string
-}
-
-func (e *UnknownError) Error() string { return e.text }
-
-func unknown(format string, args ...any) *UnknownError {
-	return &UnknownError{text: fmt.Sprintf(format, args...)}
-}
 
 // names are those that a journal has, of which one was probably meant that it does not have. The zero names has none.
 type names struct {
@@ -68,20 +56,20 @@ func (n *names) noResource(r *Resource) *UnknownError {
 	near := n.nearResource(r)
 	switch {
 	case r.MayCome():
-		return &UnknownError{Unwatched: true, text: nobodyWatched(r.String()) + mean(near)}
+		return NobodyWatched(r.String(), mean(near))
 	case near == "" && len(n.resources) > 0:
 		all := slices.Sorted(maps.Keys(n.resources)) // custom ones first: it is one of these
 		slices.SortStableFunc(all, func(a, b string) int { return rank(a) - rank(b) })
-		near = "; it has " + some(all)
+		near = "; it has " + Some(all)
 	default:
 		near = mean(near)
 	}
-	return &UnknownError{NoResource: true, text: fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near)}
+	return &UnknownError{NoResource: true, Text: fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near)}
 }
 
 // noNamespace is the error for a namespace that is not there.
 func (n *names) noNamespace(name string) *UnknownError {
-	return unknown("the journal has no line about a namespace %q%s", name, mean(suggestName(name, slices.Sorted(maps.Keys(n.namespaces)))))
+	return Unknownf("the journal has no line about a namespace %q%s", name, mean(suggestName(name, slices.Sorted(maps.Keys(n.namespaces)))))
 }
 
 // noObject is the error for an object that is in none of some namespaces. Two resources may have been named as kubectl does not
@@ -91,15 +79,15 @@ func (n *names) noObject(o *Object, in []string) *UnknownError {
 	if namespace := n.elsewhere[*o]; namespace != "" {
 		meant = "; namespace " + namespace + " has one"
 	} else if other, err := ParseObject(o.Name); meant == "" && err == nil && other.MayCome() {
-		meant = fmt.Sprintf("; for both resources write %s,%s", o.name, o.Name)
+		meant = fmt.Sprintf("; for both resources write %s,%s", o.Word(), o.Name)
 	} else if meant == "" && strings.Contains(o.Name, ",") {
-		meant = fmt.Sprintf("; a comma is a part of a name: for several objects write e.g. %s a b", o.name)
+		meant = fmt.Sprintf("; a comma is a part of a name: for several objects write e.g. %s a b", o.Word())
 	}
 	where := strings.Join(in, " or ")
 	if where != "" {
 		where = " in namespace " + where
 	}
-	return unknown("the journal has no line about %s of the name %q%s%s", o.Resource, o.Name, where, meant)
+	return Unknownf("the journal has no line about %s of the name %q%s%s", o.Resource, o.Name, where, meant)
 }
 
 // nearResource suggests a resource for a word, which may have the initials of a kind or begin like it.
@@ -113,15 +101,15 @@ func (n *names) nearResource(r *Resource) string {
 			}
 			return -1
 		}, kind)
-		begins := len(r.name) > 2 && len(kind) > len(r.name) && strings.EqualFold(kind[:len(r.name)], r.name)
-		if begins || strings.EqualFold(initials, r.name) {
+		begins := len(r.Word()) > 2 && len(kind) > len(r.Word()) && strings.EqualFold(kind[:len(r.Word())], r.Word())
+		if begins || strings.EqualFold(initials, r.Word()) {
 			return resource
 		}
 	}
-	if near := suggestResource(r.name, there); near != "" && near != r.name {
+	if near := suggestResource(r.Word(), there); near != "" && near != r.Word() {
 		return near
 	}
-	short := slices.DeleteFunc(there, func(resource string) bool { return rank(resource) > 0 || !abbreviates(r.name, resource) })
+	short := slices.DeleteFunc(there, func(resource string) bool { return rank(resource) > 0 || !abbreviates(r.Word(), resource) })
 	if len(short) == 1 {
 		return short[0]
 	}
@@ -151,10 +139,6 @@ func abbreviates(word, name string) bool {
 	return true
 }
 
-func nobodyWatched(resource string) string {
-	return fmt.Sprintf("the journal has no line about %s: nobody watched them", resource)
-}
-
 func mean(name string) string {
 	if name == "" {
 		return ""
@@ -162,33 +146,32 @@ func mean(name string) string {
 	return "; did you mean " + name + "?"
 }
 
-// some lists the first of some names.
-func some(names []string) string {
-	const few = 8
-	if len(names) > few {
-		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
+// suggestResource returns what was probably meant by an unknown resource: one of those that there are, or of Kubernetes'
+// own; "" where nothing is near.
+func suggestResource(name string, there []string) string {
+	var short []string
+	for b := range builtin.All() {
+		there = append(there, b.Resource)
+		short = append(short, b.ShortNames...)
 	}
-	return strings.Join(names, ", ")
+	return suggestName(name, append(there, short...))
 }
 
-// definedNames are spec.names of a CustomResourceDefinition.
-type definedNames struct {
-	Plural     string   `json:"plural"`
-	Singular   string   `json:"singular"`
-	Kind       string   `json:"kind"`
-	ShortNames []string `json:"shortNames"`
-}
-
-// defines reports whether a resource is what is defined, in its plural and without a group.
-func (d *definedNames) defines(r *Resource) bool {
-	return d.Plural != "" && r.name == d.Plural && !r.hasGroup
-}
-
-// resolve makes a resource select what is defined, if it is written in one of its names.
-func (d *definedNames) resolve(r *Resource, group string) bool {
-	if d.Plural == "" || group == "" || r.hasGroup || r.name != d.Singular && !slices.Contains(d.ShortNames, r.name) {
-		return false
+// suggestName returns the nearest of the names, or "" where none is near. Of a name with a group the resource counts too.
+func suggestName(name string, there []string) string {
+	if near := suggest.Near(name, there); near != "" {
+		return near
 	}
-	*r = Resource{name: d.Plural, group: group, hasGroup: true}
-	return true
+	resources := make([]string, len(there))
+	for i, known := range there {
+		resources[i], _, _ = strings.Cut(known, ".")
+	}
+	near := suggest.Near(name, resources)
+	if near == "" && len(name) > 3 {
+		near = suggest.Near(name+"s", resources) // of a singular
+	}
+	if near == "" {
+		return ""
+	}
+	return there[slices.Index(resources, near)]
 }

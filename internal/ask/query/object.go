@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"kubejournal/internal/format/builtin"
-	"kubejournal/internal/host/suggest"
+	"kubejournal/internal/format/index"
 )
 
 // Object selects the objects of a resource, or the one of them that has the name, in whatever namespace.
@@ -18,6 +18,9 @@ type Object struct {
 	Resource
 	Name string // "" is every one
 }
+
+// IsOne reports whether objects of one name and of one resource are selected.
+func (o *Object) IsOne() bool { return o.Name != "" && o.name != "*" }
 
 // Resource selects a resource as kubectl lets one name it.
 type Resource struct {
@@ -197,6 +200,18 @@ func (r *Resource) matchName(group, resource string) bool {
 	return (r.name == "*" || r.name == resource) && (!r.hasGroup || r.group == group)
 }
 
+// Means makes a resource that is named in its singular the one of a plural. It does nothing to every one.
+func (r *Resource) Means(plural string) {
+	if r.name != "*" {
+		r.name = plural
+	}
+}
+
+// MatchStream reports whether the resource of a stream is selected.
+func (r *Resource) MatchStream(s *index.Stream) bool {
+	return r.Match([]byte(s.Group), []byte(s.Version), []byte(s.Resource), []byte(s.Kind))
+}
+
 // Word is the resource's name without version and group, in lower case.
 func (r *Resource) Word() string { return r.name }
 
@@ -210,34 +225,4 @@ func (r Resource) String() string {
 		s += "." + r.group
 	}
 	return s
-}
-
-// suggestResource returns what was probably meant by an unknown resource: one of those that there are, or of Kubernetes'
-// own; "" where nothing is near.
-func suggestResource(name string, there []string) string {
-	var short []string
-	for b := range builtin.All() {
-		there = append(there, b.Resource)
-		short = append(short, b.ShortNames...)
-	}
-	return suggestName(name, append(there, short...))
-}
-
-// suggestName returns the nearest of the names, or "" where none is near. Of a name with a group the resource counts too.
-func suggestName(name string, there []string) string {
-	if near := suggest.Near(name, there); near != "" {
-		return near
-	}
-	resources := make([]string, len(there))
-	for i, known := range there {
-		resources[i], _, _ = strings.Cut(known, ".")
-	}
-	near := suggest.Near(name, resources)
-	if near == "" && len(name) > 3 {
-		near = suggest.Near(name+"s", resources) // of a singular
-	}
-	if near == "" {
-		return ""
-	}
-	return there[slices.Index(resources, near)]
 }

@@ -8,7 +8,7 @@ import (
 // One returns the one object that is selected at a moment: the one that was there, else the one that was deleted last. There
 // is none where nothing of the name was there up to then.
 func (j *Journal) One(ctx context.Context, s *Selection, at Moment) (*Item, []Doubt, error) {
-	st, err := again(j, func() (*State, error) { return j.state(ctx, s, at, true) })
+	st, err := Again(j, func() (*State, error) { return j.state(ctx, s, at, true) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -26,7 +26,7 @@ func (j *Journal) One(ctx context.Context, s *Selection, at Moment) (*Item, []Do
 		for _, item := range st.Items {
 			names = append(names, item.Namespace+"/"+item.Name)
 		}
-		return nil, nil, unknown("several objects have that name: %s; name its namespace with -n", some(names))
+		return nil, nil, Unknownf("several objects have that name: %s; name its namespace with -n", Some(names))
 	}
 	return one, st.Doubts, nil
 }

@@ -34,7 +34,7 @@ func (j *Journal) Outages(s *Selection) []Outage {
 	if err != nil {
 		return nil // the answer says so
 	}
-	streams, _ := j.coverageOf()
+	streams, _ := j.AllCoverage()
 	every, all := alike(outagesOf(streams)), outagesOf(selected)
 	for i, o := range all {
 		first := sort.Search(len(every), func(n int) bool { return !every[n].From.Before(o.From) })

@@ -20,25 +20,25 @@ type family struct {
 // what they own, and what that owns; their owners, and theirs; the Events about any of what they own; and of a
 // CustomResourceDefinition all objects that it defines.
 func (j *Journal) Related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
-	return again(j, func() (*Selection, error) { return j.related(ctx, s, since, until) })
+	return Again(j, func() (*Selection, error) { return j.related(ctx, s, since, until) })
 }
 
 func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
 	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	begin, _, err := j.inside(ctx, since, until)
+	begin, _, err := j.Inside(ctx, since, until)
 	if err != nil {
 		return nil, err
 	}
-	if begin, err = j.base(ctx, begin); err != nil {
+	if begin, err = j.Base(ctx, begin); err != nil {
 		return nil, err
 	}
 	for first := true; ; first = false {
 		before := len(f.up) + len(f.down)
-		for i := begin; i < len(j.segments); i++ {
-			if until.Seq > 0 && j.segments[i].FirstSeq > until.Seq {
+		for i := begin; i < len(j.Segments); i++ {
+			if until.Seq > 0 && j.Segments[i].FirstSeq > until.Seq {
 				break
 			}
-			x, err := j.index(ctx, i)
+			x, err := j.Index(ctx, i)
 			if err != nil {
 				return nil, err
 			}
@@ -61,35 +61,35 @@ func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment
 	unwatched := slices.Clone(s.Unwatched)
 	for _, name := range slices.Sorted(maps.Keys(f.defined)) {
 		if !f.defined[name] {
-			unwatched = append(unwatched, Doubt{Reason: nobodyWatched(name)})
+			unwatched = append(unwatched, NobodyWatched(name, ""))
 		}
 	}
-	return &Selection{UIDs: uids, Namespaces: slices.Sorted(maps.Keys(f.namespaces)), Unwatched: unwatched, bare: true}, nil
+	return &Selection{UIDs: uids, Namespaces: slices.Sorted(maps.Keys(f.namespaces)), Unwatched: unwatched, Bare: true}, nil
 }
 
 // take begins with what is selected.
 func (f *family) take(x *index.Index, s *Selection) error {
-	for m, err := range s.matches(x) {
+	for m, err := range s.Matches(x) {
 		if err != nil {
 			return err
 		}
 		f.add(m)
 		f.own(m)
-		if m.stream.Group == "apiextensions.k8s.io" && m.stream.Resource == "customresourcedefinitions" {
+		if m.Stream.Group == "apiextensions.k8s.io" && m.Stream.Resource == "customresourcedefinitions" {
 			f.defined[strings.Clone(m.Name)] = false
 		}
 	}
 	return nil
 }
 
-func (f *family) add(m match) {
+func (f *family) add(m Match) {
 	f.down[m.UID] = true
-	f.down[m.stream.Kind+" "+m.Namespace+"/"+m.Name] = true
+	f.down[m.Stream.Kind+" "+m.Namespace+"/"+m.Name] = true
 	f.namespaces[strings.Clone(m.Namespace)] = true
 }
 
 // own notes the owners of an object; what an Event is about is none.
-func (f *family) own(m match) {
+func (f *family) own(m Match) {
 	for _, uid := range m.Refs {
 		if !strings.Contains(uid, " ") {
 			f.up[uid] = true
@@ -100,7 +100,7 @@ func (f *family) own(m match) {
 // look goes through all objects of the family's namespaces once. What belongs to an object in no namespace may be in
 // any: its Events are in default, the Lease of a Node in kube-node-lease.
 func (f *family) look(x *index.Index) error {
-	s := &Selection{bare: true}
+	s := &Selection{Bare: true}
 	if !f.namespaces[""] {
 		s.Namespaces = slices.Sorted(maps.Keys(f.namespaces))
 	}
@@ -113,18 +113,18 @@ func (f *family) look(x *index.Index) error {
 		}
 	}
 	for i := range x.Streams {
-		if _, defined := f.defined[named(&x.Streams[i])]; defined {
-			f.defined[named(&x.Streams[i])] = true
+		if _, defined := f.defined[Named(&x.Streams[i])]; defined {
+			f.defined[Named(&x.Streams[i])] = true
 		}
 	}
-	for m, err := range s.matches(x) {
+	for m, err := range s.Matches(x) {
 		switch {
 		case err != nil:
 			return err
-		case len(f.defined) > 0 && f.defined[named(m.stream)],
+		case len(f.defined) > 0 && f.defined[Named(m.Stream)],
 			slices.ContainsFunc(m.Refs, func(uid string) bool { return f.down[uid] }):
 			f.add(m)
-		case f.up[m.UID] && m.stream.Resource != "events":
+		case f.up[m.UID] && m.Stream.Resource != "events":
 			f.own(m)
 		}
 	}

@@ -156,7 +156,7 @@ func TestRelatedToDefinition(t *testing.T) {
 		slices.Sort(names)
 		got := strings.Join(names, " ")
 		for _, d := range related.Unwatched {
-			got += "; " + d.Reason
+			got += "; " + d.Text
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)

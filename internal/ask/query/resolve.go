@@ -15,7 +15,7 @@ import (
 // definition is what a CustomResourceDefinition says, as index.Index.Names has it.
 type definition struct {
 	Group    string       `json:"group"`
-	Names    definedNames `json:"names"`
+	Names    DefinedNames `json:"names"`
 	Versions []struct {
 		Name    string   `json:"name"`
 		Columns []Column `json:"additionalPrinterColumns"`
@@ -34,15 +34,15 @@ type Column struct {
 // an *UnknownError for a name that no line is about, with what was probably meant. Where some of the resources were not watched,
 // the selection says so.
 func (j *Journal) Resolve(ctx context.Context, s *Selection) error {
-	if s.Unwatched, s.Absent = nil, nil; j.Empty() || s.all() {
+	if s.Unwatched, s.Absent = nil, nil; j.Empty() || s.All() {
 		return nil
 	}
-	_, err := again(j, func() (*Selection, error) { return s, j.resolve(ctx, s) })
+	_, err := Again(j, func() (*Selection, error) { return s, j.resolve(ctx, s) })
 	return err
 }
 
 func (j *Journal) resolve(ctx context.Context, s *Selection) error {
-	newest, err := j.newest(ctx)
+	newest, err := j.Newest(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func (j *Journal) resolve(ctx context.Context, s *Selection) error {
 	var watched []*Object
 	for i := range s.Objects {
 		err := j.resolveResource(newest, &s.Objects[i])
-		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && s.tolerates(len(s.Unwatched)) {
-			s.Unwatched = append(s.Unwatched, Doubt{Reason: u.text})
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && tolerates(s, len(s.Unwatched)) {
+			s.Unwatched = append(s.Unwatched, u)
 			continue
 		}
 		if err != nil {
@@ -64,7 +64,7 @@ func (j *Journal) resolve(ctx context.Context, s *Selection) error {
 	}
 	for _, o := range watched {
 		if o.Name != "" {
-			if err := j.resolveName(ctx, s, o); !s.awaits(err) {
+			if err := j.resolveName(ctx, s, o); !awaits(s, err) {
 				return err
 			}
 		}
@@ -73,19 +73,15 @@ func (j *Journal) resolve(ctx context.Context, s *Selection) error {
 }
 
 // tolerates reports whether one more resource may have been watched by nobody, where that holds of some already.
-func (s *Selection) tolerates(unwatched int) bool { return s.Wait || unwatched < len(s.Objects)-1 }
+func tolerates(s *Selection, unwatched int) bool { return s.Wait || unwatched < len(s.Objects)-1 }
 
 // awaits reports whether to go on: an object that is not there may still come where Wait is set.
-func (s *Selection) awaits(err error) bool {
+func awaits(s *Selection, err error) bool {
 	u, unknown := errors.AsType[*UnknownError](err)
 	if unknown && s.Wait {
 		s.Absent = append(s.Absent, u)
 	}
 	return err == nil || unknown && s.Wait
-}
-
-func (o *Object) matches(s *index.Stream) bool {
-	return o.Match([]byte(s.Group), []byte(s.Version), []byte(s.Resource), []byte(s.Kind))
 }
 
 // resolveResource finds the resource of an object in the last indexes. A singular becomes the plural.
@@ -94,15 +90,15 @@ func (j *Journal) resolveResource(newest []*index.Index, o *Object) error {
 	plurals := make(map[string]bool)
 	for _, x := range newest {
 		for _, s := range x.Streams {
-			there.addResource(named(&s), s.Kind)
-			if o.matches(&s) {
+			there.addResource(Named(&s), s.Kind)
+			if o.MatchStream(&s) {
 				plurals[s.Resource] = true
 			}
 		}
 	}
 	if len(plurals) > 0 {
-		if len(plurals) == 1 && o.name != "*" {
-			o.name = slices.Collect(maps.Keys(plurals))[0]
+		if len(plurals) == 1 {
+			o.Means(slices.Collect(maps.Keys(plurals))[0])
 		}
 		return nil
 	}
@@ -110,21 +106,13 @@ func (j *Journal) resolveResource(newest []*index.Index, o *Object) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.resolve(&o.Resource, d.Group) }) {
+	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.Resolve(&o.Resource, d.Group) }) {
 		return nil
 	}
-	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.defines(&o.Resource) }) {
-		return &UnknownError{Unwatched: true, text: nobodyWatched(o.Resource.String())}
+	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.Defines(&o.Resource) }) {
+		return NobodyWatched(o.Resource.String(), "")
 	}
 	return there.noResource(&o.Resource)
-}
-
-// named returns a stream's resource, with its group if it has one.
-func named(s *index.Stream) string {
-	if s.Group == "" {
-		return s.Resource
-	}
-	return s.Resource + "." + s.Group
 }
 
 func definitions(newest []*index.Index) (all []definition, err error) {
@@ -147,7 +135,7 @@ func definitions(newest []*index.Index) (all []definition, err error) {
 
 // Columns returns the columns that a CustomResourceDefinition gives a table of a stream's objects.
 func (j *Journal) Columns(ctx context.Context, s *index.Stream) ([]Column, error) {
-	newest, err := j.newest(ctx)
+	newest, err := j.Newest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +158,8 @@ func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 	for _, namespace := range s.Namespaces {
 		var there names
 		found := false
-		for i := len(j.segments) - 1; i >= 0 && !found; i-- {
-			x, err := j.index(ctx, i)
+		for i := len(j.Segments) - 1; i >= 0 && !found; i-- {
+			x, err := j.Index(ctx, i)
 			if err != nil {
 				return err
 			}
@@ -187,7 +175,7 @@ func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 					break
 				}
 			}
-			if i >= len(j.segments)-2 && !found {
+			if i >= len(j.Segments)-2 && !found {
 				if err := namespacesOf(x, &there); err != nil {
 					return err
 				}
@@ -231,23 +219,23 @@ func namespacesOf(x *index.Index, there *names) error {
 // resolveName makes sure that there is a line about an object of that name.
 func (j *Journal) resolveName(ctx context.Context, s *Selection, o *Object) error {
 	one := &Selection{Objects: []Object{*o}, Namespaces: s.Namespaces}
-	for i := len(j.segments) - 1; i >= 0; i-- {
-		x, err := j.index(ctx, i)
+	for i := len(j.Segments) - 1; i >= 0; i-- {
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return err
 		}
-		for _, err := range one.matches(x) {
+		for _, err := range one.Matches(x) {
 			return err // nil for the first that is there
 		}
 	}
-	newest, err := j.newest(ctx)
+	newest, err := j.Newest(ctx)
 	if err != nil {
 		return err
 	}
 	var there names
 	every := &Selection{Objects: []Object{{Resource: o.Resource}}}
 	for _, x := range newest {
-		for other, err := range every.matches(x) {
+		for other, err := range every.Matches(x) {
 			if err != nil {
 				return err
 			}

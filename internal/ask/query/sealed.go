@@ -22,14 +22,11 @@ type sealed struct {
 type seals struct {
 	all     []sealed    // in their order
 	removed []line.Span // lines of files that are gone
+	lines   Reader
 }
 
 // collect reads the lines of a segment that are about files.
-func (a *seals) collect(j *Journal, s *segment, x *index.Index, fn func(string)) error {
-	if s.x == nil {
-		s.x = x
-		defer func() { s.x, j.reader.of = nil, nil }()
-	}
+func (a *seals) collect(s *Segment, x *index.Index, fn func(string)) error {
 	for at := range x.Lines {
 		l, err := x.Line(at)
 		if err != nil {
@@ -38,7 +35,7 @@ func (a *seals) collect(j *Journal, s *segment, x *index.Index, fn func(string))
 		if l.Type != index.Sealed && l.Type != index.Removed {
 			continue
 		}
-		f, err := j.reader.read(s, l.Seq, l.Offset)
+		f, err := a.lines.Read(s, x, l.Seq, l.Offset)
 		if err != nil {
 			return err
 		}
@@ -59,14 +56,14 @@ func (a *seals) collect(j *Journal, s *segment, x *index.Index, fn func(string))
 // check compares the rotated files with what SEALED lines say of them. It returns how many files are as they were sealed, and of
 // how many lines were removed since, so that it cannot be told.
 func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, compacted int, err error) {
-	files := make(map[uint64]*segment)
-	for _, s := range j.segments {
+	files := make(map[uint64]*Segment)
+	for _, s := range j.Segments {
 		if files[s.FirstSeq] == nil && !s.Active {
 			files[s.FirstSeq] = s
 		}
 	}
 	joined := func(seq uint64) bool { // with the file before, when lines of both were removed
-		return slices.ContainsFunc(j.segments, func(s *segment) bool {
+		return slices.ContainsFunc(j.Segments, func(s *Segment) bool {
 			return s.UpTo > 0 && s.FirstSeq <= seq && seq <= s.UpTo
 		})
 	}
@@ -96,7 +93,7 @@ func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, c
 		case errors.Is(err, fs.ErrNotExist):
 			return same, compacted, err // it was removed meanwhile
 		case err != nil:
-			continue // Verify has said that it cannot be read
+			continue // Files has said that it cannot be read
 		case now.Size == is.Size && now.Sum == is.Sum:
 			same++
 		case s.UpTo > 0:
@@ -107,7 +104,7 @@ func (a *seals) check(ctx context.Context, j *Journal, fn func(string)) (same, c
 		}
 	}
 	if n := len(a.all); n > 0 {
-		for _, s := range j.segments {
+		for _, s := range j.Segments {
 			between := a.all[0].From <= s.FirstSeq && s.FirstSeq < a.all[n-1].From
 			if between && !s.Active && s.UpTo == 0 && !known[s.FirstSeq] {
 				fn(fmt.Sprintf("%s is sealed by no line, and later files are", s.Path))

@@ -21,7 +21,7 @@ type Seen struct {
 
 // NewSeen returns nil where a selection names nothing.
 func NewSeen(s *Selection) *Seen {
-	if s.all() {
+	if s.All() {
 		return nil
 	}
 	named := make(map[string]bool)
@@ -38,7 +38,7 @@ func (n *Seen) Add(l *line.Fields) (renamed bool, err error) {
 	scope := n.isNew()
 	n.key = append(append(n.key, 0), l.Text(line.FieldName)...)
 	defines := l.Is(line.FieldResource, "customresourcedefinitions")
-	if object := n.isNew(); !scope && !object && !defines && !n.named[text(l.Text(line.FieldName))] {
+	if object := n.isNew(); !scope && !object && !defines && !n.named[l.Unquoted(line.FieldName)] {
 		return false, nil
 	}
 	if n.b.Add(l, 0, 0); !defines {
@@ -54,7 +54,7 @@ func (n *Seen) Add(l *line.Fields) (renamed bool, err error) {
 	for _, d := range defs {
 		for i := range n.s.Objects {
 			o := &n.s.Objects[i]
-			renamed = !o.MayCome() && d.Names.resolve(&o.Resource, d.Group) || renamed
+			renamed = !o.MayCome() && d.Names.Resolve(&o.Resource, d.Group) || renamed
 		}
 	}
 	return renamed, err
@@ -78,7 +78,7 @@ func (n *Seen) Resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j := &Journal{path: "-", segments: []*segment{{Segment: journal.Segment{FirstSeq: x.FirstSeq}, x: x}}}
+	j := &Journal{path: "-", Segments: []*Segment{{Segment: journal.Segment{FirstSeq: x.FirstSeq}, x: x}}}
 	return j.Resolve(ctx, n.s)
 }
 

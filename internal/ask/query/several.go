@@ -16,6 +16,7 @@ import (
 
 	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/format/coverage"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 )
@@ -94,7 +95,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 		return j.Resolve(ctx, s)
 	}
 	for _, one := range of {
-		newest, err := one.newest(ctx)
+		newest, err := one.Newest(ctx)
 		if err != nil {
 			return err
 		}
@@ -141,11 +142,11 @@ func confirmedByReplicas(of [][]coverage.Stream) map[string]confirmation {
 func (j *Journal) takeCoverage(ctx context.Context, of []*Journal) error {
 	var all [][]coverage.Stream
 	for _, one := range of {
-		j.unread = append(j.unread, one.unread...)
-		if one.aside.at.After(j.aside.at) {
-			j.aside = one.aside
+		j.Unread = append(j.Unread, one.Unread...)
+		if one.Aside.At.After(j.Aside.At) {
+			j.Aside = one.Aside
 		}
-		streams, err := one.coverageOf()
+		streams, err := one.AllCoverage()
 		if err != nil && !one.Empty() {
 			err = fmt.Errorf("%s: %w", one.path, err)
 			if j.uncovered != nil {
@@ -160,11 +161,13 @@ func (j *Journal) takeCoverage(ctx context.Context, of []*Journal) error {
 	if err != nil {
 		return err
 	}
-	if j.coverage = coverage.Union(all...); len(j.coverage) > 0 && j.uncovered != nil {
-		j.notice(j.uncovered.Error())
-		j.uncovered = nil // what one has no coverage of is not covered
+	if union := coverage.Union(all...); len(union) > 0 {
+		if j.uncovered != nil {
+			j.notice(j.uncovered.Error())
+		}
+		j.SetCoverage(union) // what one has no coverage of is not covered
 	}
-	slices.SortStableFunc(j.unread, func(a, b journal.Segment) int { return btoi(a.Active) - btoi(b.Active) })
+	slices.SortStableFunc(j.Unread, func(a, b journal.Segment) int { return btoi(a.Active) - btoi(b.Active) })
 	return nil
 }
 
@@ -177,15 +180,15 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 			sources[i] = merge.Source{Name: one.path, Lines: lines}
 			// The coverage of a replica has all of its streams, also those that it has written nothing about. That it cannot be
 			// read was reported before.
-			covered, _ := one.coverageOf()
+			covered, _ := one.AllCoverage()
 			for n := range covered {
 				sources[i].Streams = append(sources[i].Streams, covered[n].Name)
 			}
 			if s == nil {
 				continue // Lines yields those of all streams
 			}
-			for n := range one.segments {
-				x, err := one.index(ctx, n)
+			for n := range one.Segments {
+				x, err := one.Index(ctx, n)
 				if err != nil {
 					return nil, err
 				}
@@ -260,11 +263,11 @@ func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
 			if failed == nil {
 				failed, unknown = err, &is
 			}
-		case best == nil || is.unknown() < best.unknown():
+		case best == nil || missed(&is) < missed(best):
 			best = &is
 		}
 	}
-	if best == nil || best.unknown() > 0 {
+	if best == nil || missed(best) > 0 {
 		is := *s
 		err := resolveEach(ctx, of, &is)
 		switch {
@@ -284,17 +287,17 @@ func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
 	return nil
 }
 
-// unknown is how many names are in no line.
-func (s *Selection) unknown() int { return len(s.Unwatched) + len(s.Absent) }
+// missed is how many names are in no line.
+func missed(s *Selection) int { return len(s.Unwatched) + len(s.Absent) }
 
 // resolveEach resolves each name of a selection in the first journal that knows it.
 func resolveEach(ctx context.Context, of []*Journal, s *Selection) error {
-	objects, unwatched := make([]Object, len(s.Objects)), []Doubt(nil)
+	objects, unwatched := make([]Object, len(s.Objects)), []*UnknownError(nil)
 	s.Absent = nil
 	for i := range s.Objects {
 		err := anyKnows(of, func(j *Journal) error {
 			objects[i] = s.Objects[i]
-			newest, err := j.newest(ctx)
+			newest, err := j.Newest(ctx)
 			if err == nil {
 				err = j.resolveResource(newest, &objects[i])
 			}
@@ -303,9 +306,9 @@ func resolveEach(ctx context.Context, of []*Journal, s *Selection) error {
 			}
 			return err
 		})
-		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && s.tolerates(len(unwatched)) {
-			unwatched = append(unwatched, Doubt{Reason: u.text})
-		} else if is && u.Unwatched || !s.awaits(err) {
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && tolerates(s, len(unwatched)) {
+			unwatched = append(unwatched, u)
+		} else if is && u.Unwatched || !awaits(s, err) {
 			return err
 		}
 	}
@@ -322,7 +325,7 @@ func resolveEach(ctx context.Context, of []*Journal, s *Selection) error {
 // anyKnows tries journals until one of them knows a name.
 func anyKnows(of []*Journal, try func(*Journal) error) (err error) {
 	for _, j := range of {
-		_, e := again(j, func() (struct{}, error) { return struct{}{}, try(j) })
+		_, e := Again(j, func() (struct{}, error) { return struct{}{}, try(j) })
 		if e == nil || !errors.As(e, new(*UnknownError)) {
 			return e
 		}
@@ -374,7 +377,7 @@ func (j *Journal) lines(ctx context.Context, s *Selection) iter.Seq2[merge.Line,
 			missing = 0
 			return yield(l2, nil)
 		}
-		for i := range j.segments {
+		for i := range j.Segments {
 			var err error
 			if s == nil {
 				next, err = j.all(ctx, i, next, take)
@@ -398,13 +401,13 @@ var errStopped = errors.New("no more is wanted")
 // all calls take with the lines of a segment from a seq on, and returns the seq after them.
 func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.Fields, uint64) bool) (uint64, error) {
 	var l line.Fields
-	err := j.reader.lines.Open(j.segments[i].Segment, 0)
-	for j.reader.of = nil; err == nil; {
+	err := j.reader.Open(j.Segments[i], 0)
+	for err == nil {
 		if err = ctx.Err(); err != nil {
 			break
 		}
 		var raw journal.Line
-		if raw, err = j.reader.lines.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
+		if raw, err = j.reader.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
 			continue
 		}
 		missing := raw.Seq - next
@@ -415,35 +418,35 @@ func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.F
 	if errors.Is(err, io.EOF) {
 		return next, nil
 	}
-	return next, fmt.Errorf("read %s: %w", j.segments[i].Path, err)
+	return next, fmt.Errorf("read %s: %w", j.Segments[i].Path, err)
 }
 
 // selected is all for the lines that a selection has. What is missing between files is added to missing.
 func (j *Journal) selected(
 	ctx context.Context, i int, s *Selection, next uint64, missing *uint64, take func(*line.Fields, uint64) bool,
 ) (uint64, error) {
-	x, err := j.index(ctx, i)
+	x, err := j.Index(ctx, i)
 	if err != nil {
 		return next, err
 	}
 	if x.FirstSeq > next {
 		*missing += x.FirstSeq - next
 	}
-	steps, err := again(j, func() ([]step, error) {
-		x, err := j.index(ctx, i) // a damaged one was made anew
+	steps, err := Again(j, func() ([]Step, error) {
+		x, err := j.Index(ctx, i) // a damaged one was made anew
 		if err != nil {
 			return nil, err
 		}
-		steps, err := s.steps(x, &window{})
+		steps, err := Steps(x, s, func(string, *index.Line) bool { return true })
 		if err == nil {
-			steps, err = s.withRemoved(x, steps)
+			steps, err = withRemoved(x, s, steps)
 		}
 		return steps, err
 	})
 	if err != nil {
 		return next, err
 	}
-	for v, err := range func(yield func(*Version, error) bool) { j.walk(ctx, i, steps, yield) } {
+	for v, err := range func(yield func(*Version, error) bool) { j.Walk(ctx, i, steps, yield) } {
 		switch {
 		case err != nil:
 			return next, err
@@ -531,7 +534,7 @@ func (m *mergedFiles) Write(l []byte) (int64, error) {
 	at := m.at
 	size := int64(len(l)) + 1
 	m.at, m.size, m.next = m.at+size, m.size+size, m.next+1
-	m.j.segments[len(m.j.segments)-1].Size = m.size
+	m.j.Segments[len(m.j.Segments)-1].Size = m.size
 	return at, err
 }
 
@@ -541,7 +544,7 @@ func (m *mergedFiles) begin(l []byte) (err error) {
 	if err := first.Parse(l); err != nil {
 		return err
 	}
-	path := filepath.Join(m.j.dir, fmt.Sprintf("%d.jsonl", len(m.j.segments)))
+	path := filepath.Join(m.j.dir, fmt.Sprintf("%d.jsonl", len(m.j.Segments)))
 	if m.f, err = os.Create(path); err != nil {
 		return err
 	}
@@ -549,8 +552,8 @@ func (m *mergedFiles) begin(l []byte) (err error) {
 		m.w = bufio.NewWriterSize(nil, 256<<10)
 	}
 	m.w.Reset(m.f)
-	m.j.segments = append(m.j.segments, &segment{
-		Segment: journal.Segment{Path: path, FirstSeq: m.next, FirstTime: first.Time}, hole: m.hole,
+	m.j.Segments = append(m.j.Segments, &Segment{
+		Segment: journal.Segment{Path: path, FirstSeq: m.next, FirstTime: first.Time}, Hole: m.hole,
 	})
 	m.begins = append(m.begins, m.at)
 	m.hole = ""
@@ -597,7 +600,7 @@ func (m *mergedFiles) file(i int) (*os.File, error) {
 	if f := m.open[i]; f != nil {
 		return f, nil
 	}
-	f, err := os.Open(m.j.segments[i].Path)
+	f, err := os.Open(m.j.Segments[i].Path)
 	if err != nil {
 		return nil, err
 	}

@@ -69,13 +69,13 @@ func continued(all []coverage.Interval, end time.Time) (next time.Time, is bool)
 func readLater(ctx context.Context, of []*Journal, stream string, from, to time.Time) (bool, error) {
 	var first *index.Line
 	for _, j := range of {
-		for i := range j.segments {
-			if outside, err := j.outside(ctx, i, Moment{Time: from}, Moment{Time: to}); err != nil {
+		for i := range j.Segments {
+			if outside, err := j.Outside(ctx, i, Moment{Time: from}, Moment{Time: to}); err != nil {
 				return false, err
 			} else if outside {
 				continue
 			}
-			lines, err := j.linesOfStream(ctx, i, stream)
+			lines, err := j.LinesOfStream(ctx, i, stream)
 			if err != nil {
 				return false, err
 			}

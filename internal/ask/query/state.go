@@ -49,23 +49,23 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 		first, last = j.spanVersion(c)
 		return first, last, nil
 	}
-	last = len(j.segments) - 1
-	if c.Seq > 0 || c.latest {
+	last = len(j.Segments) - 1
+	if c.Seq > 0 || c.IsLatest() {
 		if c.Seq > 0 {
-			last = j.segmentWith(c.Seq)
+			last = j.SegmentWith(c.Seq)
 		}
 		return last, last, nil
 	}
 	first, end := last, 0
-	for i := range j.segments {
-		b, err := j.bounds(ctx, i)
+	for i := range j.Segments {
+		b, err := j.Bounds(ctx, i)
 		if err != nil {
 			return 0, 0, err
 		}
-		if b.newest.After(c.Time) {
+		if b.Newest.After(c.Time) {
 			first = min(first, i)
 		}
-		if !b.beginAfter(c.Time) {
+		if !b.BeginAfter(c.Time) {
 			end = i
 		}
 	}
@@ -74,22 +74,27 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 
 // spanVersion is span for a version of the server.
 func (j *Journal) spanVersion(c *cut) (first, last int) {
-	first = len(j.segments) - 1
-	for i := range j.segments {
+	first = len(j.Segments) - 1
+	for i := range j.Segments {
 		for _, seq := range c.seqs {
-			if i+1 == len(j.segments) || j.segments[i+1].FirstSeq > seq {
+			if i+1 == len(j.Segments) || j.Segments[i+1].FirstSeq > seq {
 				first = min(first, i)
 				break
 			}
 		}
 		for _, seq := range c.seqs {
-			if j.segments[i].FirstSeq <= seq {
+			if j.Segments[i].FirstSeq <= seq {
 				last = i
 				break
 			}
 		}
 	}
 	return first, max(first, last)
+}
+
+// itemOf returns what names an object.
+func itemOf(m *Match) Item {
+	return Item{Stream: m.Stream, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
 }
 
 // key is an object of a resource, whichever stream it is in.
@@ -113,12 +118,12 @@ func (i *Item) compare(o *Item) int {
 
 // State returns the selected objects that were there at a moment.
 func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, error) {
-	return again(j, func() (*State, error) { return j.state(ctx, s, at, false) })
+	return Again(j, func() (*State, error) { return j.state(ctx, s, at, false) })
 }
 
 // state returns those that were deleted too, if deleted is true.
 func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
-	if len(j.segments) == 0 {
+	if len(j.Segments) == 0 {
 		return &State{At: at}, nil
 	}
 	c, err := j.cut(ctx, s, at)
@@ -140,15 +145,15 @@ func (j *Journal) stateAt(ctx context.Context, s *Selection, c *cut, deleted boo
 	if err != nil {
 		return nil, err
 	}
-	if first, err = j.base(ctx, first); err != nil {
+	if first, err = j.Base(ctx, first); err != nil {
 		return nil, err
 	}
 	found, err := j.found(ctx, s, c, first, last)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.forget(found, c, first, last); err != nil {
-		return nil, fmt.Errorf("read index: %w", err)
+	if err := j.forget(ctx, found, c, first, last); err != nil {
+		return nil, err
 	}
 	settle(found)
 	doubts, err := j.lostLines(ctx, c, first, last)
@@ -165,7 +170,7 @@ func (j *Journal) stateAt(ctx context.Context, s *Selection, c *cut, deleted boo
 		if !there && !deleted {
 			continue
 		}
-		there, err := j.locate(ctx, &item.Last)
+		there, err := j.Locate(ctx, &item.Last)
 		if err != nil {
 			return nil, err
 		}
@@ -180,23 +185,23 @@ func (j *Journal) stateAt(ctx context.Context, s *Selection, c *cut, deleted boo
 func (j *Journal) found(ctx context.Context, s *Selection, c *cut, first, last int) (map[key][]Item, error) {
 	found := make(map[key][]Item)
 	for i := first; i <= last; i++ {
-		x, err := j.index(ctx, i)
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		for m, err := range s.matches(x) {
+		for m, err := range s.Matches(x) {
 			if err != nil {
 				return nil, err
 			}
-			if c.gone[m.stream.Name] {
+			if c.gone[m.Stream.Name] {
 				continue
 			}
-			item := m.item()
+			item := itemOf(&m)
 			k := item.key()
-			n := slices.IndexFunc(found[k], func(was Item) bool { return was.Stream.Name == m.stream.Name })
+			n := slices.IndexFunc(found[k], func(was Item) bool { return was.Stream.Name == m.Stream.Name })
 			if n >= 0 {
 				item = found[k][n]
-				item.Stream = m.stream
+				item.Stream = m.Stream
 			}
 			if !m.Created.IsZero() {
 				item.Created = m.Created
@@ -225,11 +230,11 @@ func (j *Journal) lostLines(ctx context.Context, c *cut, first, last int) ([]Dou
 	if err != nil {
 		return nil, err
 	}
-	end, err := j.index(ctx, last)
+	end, err := j.Index(ctx, last)
 	if err != nil {
 		return nil, err
 	}
-	if c.Seq >= end.Next && last+1 < len(j.segments) { // the line itself is in a file that is gone
+	if c.Seq >= end.Next && last+1 < len(j.Segments) { // the line itself is in a file that is gone
 		last++
 	}
 	lost, err := j.lost(ctx, first, last, Moment{}, c.Moment)
@@ -244,7 +249,7 @@ func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
 			return err
 		}
 		if c.includes(item.Stream.Name, &l) {
-			item.Last = placeOf(x, &l)
+			item.Last = PlaceOf(x, &l)
 			item.Deleted = l.Type == index.Deleted
 			return nil
 		}
@@ -253,10 +258,14 @@ func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
 }
 
 // forget marks as deleted what was not there any more when its stream was begun anew in some segments.
-func (j *Journal) forget(found map[key][]Item, c *cut, first, last int) error {
+func (j *Journal) forget(ctx context.Context, found map[key][]Item, c *cut, first, last int) error {
 	var segments []*index.Index
-	for _, s := range j.segments[first : last+1] {
-		segments = append(segments, s.x)
+	for i := first; i <= last; i++ {
+		x, err := j.Index(ctx, i)
+		if err != nil {
+			return err
+		}
+		segments = append(segments, x)
 	}
 	since := make(map[string]uint64)
 	for _, of := range found {
@@ -267,7 +276,7 @@ func (j *Journal) forget(found map[key][]Item, c *cut, first, last int) error {
 				var err error
 				begun, err = index.Begun(segments, stream, func(l *index.Line) bool { return c.includes(stream, l) })
 				if err != nil {
-					return err
+					return fmt.Errorf("read index: %w", err)
 				}
 				since[stream] = begun
 			}
@@ -297,7 +306,7 @@ func settle(found map[key][]Item) {
 
 // begins returns a doubt if what was there in a segment is known by lines after the journal's first one alone.
 func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
-	x, err := j.index(ctx, i)
+	x, err := j.Index(ctx, i)
 	if err != nil {
 		return nil, err
 	}
@@ -308,11 +317,11 @@ func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 	if since <= 1 {
 		return nil, nil
 	}
-	if hole := j.segments[i].hole; hole != "" {
+	if hole := j.Segments[i].Hole; hole != "" {
 		return []Doubt{{Reason: hole + ": objects that have not changed since are missing"}}, nil
 	}
 	lines := "are not in the journal's files any more"
-	if len(j.unread) > 0 {
+	if len(j.Unread) > 0 {
 		lines = "are not in files that can be read"
 	}
 	return []Doubt{{Reason: fmt.Sprintf("lines before line %d %s: objects that have not changed since are missing", since, lines)}}, nil
@@ -331,7 +340,7 @@ func newest(of []Item) (is Item, there bool) {
 
 // Describe sets when the items' versions were made and by whom, without a look at the lines. It passes over items that are gone.
 func (j *Journal) Describe(ctx context.Context, items []Item) error {
-	_, err := again(j, func() (struct{}, error) { return struct{}{}, j.describe(ctx, items) })
+	_, err := Again(j, func() (struct{}, error) { return struct{}{}, j.describe(ctx, items) })
 	return err
 }
 
@@ -344,7 +353,7 @@ func (j *Journal) describe(ctx context.Context, items []Item) error {
 	}
 	slices.SortFunc(order, func(a, b *Item) int { return cmp.Compare(a.Last.Seq, b.Last.Seq) })
 	for _, item := range order {
-		x, err := j.index(ctx, j.segmentOf(item.Last.Segment))
+		x, err := j.Index(ctx, j.SegmentOf(item.Last.Segment))
 		if err != nil {
 			return err
 		}
@@ -370,29 +379,29 @@ func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(items[a].Last.Seq, items[b].Last.Seq) })
-	var parts [][]int
+	var parts []sameSegment
 	for len(order) > 0 {
 		n := 1
 		for n < min(len(order), itemsPerPart) && items[order[n]].Last.Segment == items[order[0]].Last.Segment {
 			n++
 		}
-		// Its index says where a gzip member begins.
-		if _, err := j.index(ctx, j.segmentOf(items[order[0]].Last.Segment)); err != nil {
+		segment := j.SegmentOf(items[order[0]].Last.Segment)
+		x, err := j.Index(ctx, segment) // it is read by all
+		if err != nil {
 			return err
 		}
-		parts, order = append(parts, order[:n]), order[n:]
+		parts, order = append(parts, sameSegment{j.Segments[segment], x, order[:n]}), order[n:]
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	next := make(chan []int)
+	next := make(chan sameSegment)
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) {
 		workers.Go(func() {
-			var r reader // with buffers that all parts use
-			defer r.lines.Close()
+			var r Reader // with buffers that all parts use
+			defer r.Close()
 			for part := range next {
-				of := j.segments[j.segmentOf(items[part[0]].Last.Segment)]
-				if err := r.readItems(ctx, of, items, part, fn); err != nil {
+				if err := part.read(ctx, &r, items, fn); err != nil {
 					cancel(err)
 				}
 			}
@@ -409,13 +418,19 @@ func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line
 // itemsPerPart bounds what one goroutine reads of a segment at once.
 const itemsPerPart = 1000
 
-// readItems reads items of a segment, in order.
-func (r *reader) readItems(ctx context.Context, s *segment, items []Item, part []int, fn func(i int, l *line.Fields) error) error {
-	for _, i := range part {
+// sameSegment are items whose lines are in one segment, by their indexes, in the order of their lines.
+type sameSegment struct {
+	segment *Segment
+	x       *index.Index
+	items   []int
+}
+
+func (p *sameSegment) read(ctx context.Context, r *Reader, items []Item, fn func(i int, l *line.Fields) error) error {
+	for _, i := range p.items {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		l, err := r.read(s, items[i].Last.Seq, items[i].Last.Offset)
+		l, err := r.Read(p.segment, p.x, items[i].Last.Seq, items[i].Last.Offset)
 		if err == nil {
 			err = fn(i, l)
 		}

@@ -17,7 +17,7 @@ type Moment struct {
 }
 
 // Latest returns now, as far as the journal says. A stream that is followed is as good as there, if it was confirmed within
-// pulseAge.
+// a few seconds.
 func Latest() Moment { return Moment{Time: time.Now(), latest: true} }
 
 // LastKnown returns the moment that is asked for by not naming an end: the last time that is covered. An answer says as of
@@ -32,12 +32,14 @@ func EndOf(since Moment) Moment {
 	return LastKnown()
 }
 
-// pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every five
-// seconds, with its next commit.
-const pulseAge = 10 * time.Second
-
 // IsZero reports whether no moment was given.
 func (m Moment) IsZero() bool { return m.Seq == 0 && m.Version == 0 && m.Time.IsZero() }
+
+// IsLatest reports whether what is asked for is the last that the journal has, as of Latest and LastKnown.
+func (m Moment) IsLatest() bool { return m.latest }
+
+// IsOpen reports whether the moment is LastKnown.
+func (m Moment) IsOpen() bool { return m.open }
 
 // String returns the moment for a reader, in the local zone, which it names.
 func (m Moment) String() string {
@@ -60,8 +62,8 @@ func (m Moment) Text() string {
 	return m.Time.UTC().Format(time.RFC3339Nano)
 }
 
-// justBefore returns the moment before a time: what is asked for since a time includes the lines of that time.
-func (m Moment) justBefore() Moment {
+// JustBefore returns the moment before a time: what is asked for since a time includes the lines of that time.
+func (m Moment) JustBefore() Moment {
 	if m.Seq+m.Version == 0 && !m.Time.IsZero() {
 		m.Time = m.Time.Add(-1)
 	}
@@ -93,4 +95,12 @@ func Reversed(since, until Moment) bool {
 		return false
 	}
 	return until.Before(since.Seq, since.Time)
+}
+
+// OfTime returns the moment if it is a time that not all lines are by, else the zero Moment.
+func (m Moment) OfTime() Moment {
+	if m.Seq+m.Version > 0 || m.latest {
+		return Moment{}
+	}
+	return m
 }

@@ -117,7 +117,7 @@ func TestTorn(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			var faults []string
-			is, err := j.Verify(t.Context(), func(fault string) {
+			is, err := query.Files(t.Context(), j, func(fault string) {
 				if !strings.HasSuffix(fault, " has no index") {
 					faults = append(faults, fault)
 				}
@@ -129,7 +129,7 @@ func TestTorn(t *testing.T) {
 			if c.faults == "" && notices != nil {
 				t.Errorf("%s: %q", name, notices)
 			}
-			j.Reindex(t.Context(), func(path string, err error) {
+			query.Reindex(t.Context(), j, func(path string, err error) {
 				if err != nil && !strings.Contains(err.Error(), "it has no whole line") {
 					t.Errorf("%s: index %s: %v", name, path, err)
 				}

@@ -15,14 +15,14 @@ import (
 // Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or
 // with what kept it from being written. The active file has none, nor have files that others rotated. What runs that
 // were killed have left is removed first.
-func (j *Journal) Reindex(ctx context.Context, fn func(path string, err error)) {
-	if err := journal.RemoveLeftOvers(j.path); err != nil {
-		fn(j.path, err)
+func Reindex(ctx context.Context, j *Journal, fn func(path string, err error)) {
+	if err := journal.RemoveLeftOvers(j.Path()); err != nil {
+		fn(j.Path(), err)
 	}
 	var base []*index.Index
-	for i, s := range j.segments {
-		if !s.Active && s.Ours && !s.hasIndex() {
-			err := j.reindex(ctx, s, base)
+	for i, s := range j.Segments {
+		if !s.Active && s.Ours && !hasIndex(s) {
+			err := reindex(ctx, j, s, base)
 			if ctx.Err() != nil {
 				return
 			}
@@ -31,14 +31,14 @@ func (j *Journal) Reindex(ctx context.Context, fn func(path string, err error)) 
 				continue
 			}
 		}
-		if x, err := j.index(ctx, i); err == nil {
+		if x, err := j.Index(ctx, i); err == nil {
 			base = follow(base, x)
 		} else {
 			base = nil // the active file, or one that others rotated
 		}
 	}
-	for i := range j.unread {
-		fn(j.unread[i].Path, errors.New(cannotRead(&j.unread[i])))
+	for i := range j.Unread {
+		fn(j.Unread[i].Path, errors.New(CannotRead(&j.Unread[i])))
 	}
 }
 
@@ -50,23 +50,22 @@ func follow(base []*index.Index, x *index.Index) []*index.Index {
 	return append(base, x)
 }
 
-func (j *Journal) reindex(ctx context.Context, s *segment, base []*index.Index) error {
+func reindex(ctx context.Context, j *Journal, s *Segment, base []*index.Index) error {
 	if len(base) < journal.FullEvery {
 		base = nil
 	}
-	content, err := s.BuildIndex(ctx, base, j.segments[0].FirstSeq)
+	content, err := s.BuildIndex(ctx, base, j.Segments[0].FirstSeq)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.Path, err)
 	}
 	if err := journal.WriteIndex(s.Path, content); err != nil {
 		return fmt.Errorf("write index: %w", err)
 	}
-	s.damaged = false
 	return nil
 }
 
 // hasIndex reports whether there is an index beside a segment that is right.
-func (s *segment) hasIndex() bool {
+func hasIndex(s *Segment) bool {
 	x, in, err := s.OpenIndex()
 	if err != nil {
 		return false
@@ -75,25 +74,26 @@ func (s *segment) hasIndex() bool {
 	return in.Close() == nil && err == nil
 }
 
-// Verified is what Verify has read.
-type Verified struct {
+// Result is what Files has read.
+type Result struct {
 	Lines     int
 	Sealed    int // files that are as they were when a SEALED line was written about them
 	Compacted int // files of which lines were removed since
 }
 
-// Verify reads every file and compares it with its index, and with what SEALED lines say of it. It calls fn with each fault, a
+// Files reads every file and compares it with its index, and with what SEALED lines say of it. It calls fn with each fault, a
 // sentence without its full stop.
-func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (is Verified, err error) {
+func Files(ctx context.Context, j *Journal, fn func(fault string)) (is Result, err error) {
 	var base []*index.Index
 	var about seals
+	defer about.lines.Close()
 	complete := true // no line was removed of the segments until now
-	for _, s := range j.unread {
-		fn(cannotRead(&s))
+	for _, s := range j.Unread {
+		fn(CannotRead(&s))
 	}
-	for _, s := range j.segments {
+	for _, s := range j.Segments {
 		complete = complete && s.UpTo == 0
-		x, err := j.verify(ctx, s, base, complete, fn)
+		x, err := verify(ctx, j, s, base, complete, fn)
 		if err != nil {
 			return is, err
 		}
@@ -101,11 +101,11 @@ func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (is Verifie
 			base = nil
 			continue
 		}
-		if err := about.collect(j, s, x, fn); err != nil {
+		if err := about.collect(s, x, fn); err != nil {
 			return is, err
 		}
 		if n := len(base); n > 0 && base[n-1].Next != x.FirstSeq {
-			fn(missing(base[n-1].Next, x.FirstSeq, s.Path))
+			fn(MissingLines(base[n-1].Next, x.FirstSeq, s.Path))
 		}
 		is.Lines += x.Lines
 		base = follow(base, x)
@@ -116,10 +116,10 @@ func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (is Verifie
 
 // verify reads a segment and returns its index, made now; nil where it cannot be read. Where the segments before are not complete
 // any more, the index beside it may know more of them.
-func (j *Journal) verify(
-	ctx context.Context, s *segment, base []*index.Index, complete bool, fn func(string),
+func verify(
+	ctx context.Context, j *Journal, s *Segment, base []*index.Index, complete bool, fn func(string),
 ) (*index.Index, error) {
-	is, in, err := s.beside(fn)
+	is, in, err := beside(s, fn)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (j *Journal) verify(
 	if is == nil || is.Since == 0 {
 		base = nil
 	}
-	content, err := s.BuildIndex(ctx, base, j.segments[0].FirstSeq)
+	content, err := s.BuildIndex(ctx, base, j.Segments[0].FirstSeq)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -139,28 +139,17 @@ func (j *Journal) verify(
 	}
 	x, err := index.Open(bytes.NewReader(content), int64(len(content)))
 	if err == nil {
-		err = s.verifyLines(x, fn)
+		err = verifyLines(s, x, fn)
 	}
 	if err == nil && is != nil {
-		err = s.compare(is, x, complete, fn)
+		err = compare(s, is, x, complete, fn)
 	}
 	return x, err
 }
 
-// missing names lines that are not there.
-func missing(next, seq uint64, path string) string {
-	switch {
-	case seq < next:
-		return fmt.Sprintf("%s repeats lines from %d on", path, seq)
-	case seq == next+1:
-		return fmt.Sprintf("line %d is missing before %s", next, path)
-	}
-	return fmt.Sprintf("lines %d to %d are missing before %s", next, seq-1, path)
-}
-
 // verifyLines looks for holes in a segment, and for what is no line.
-func (s *segment) verifyLines(x *index.Index, fn func(string)) error {
-	stand, err := holding(x)
+func verifyLines(s *Segment, x *index.Index, fn func(string)) error {
+	stand, err := Holding(x)
 	if err != nil {
 		return err
 	}
@@ -185,7 +174,7 @@ func (s *segment) verifyLines(x *index.Index, fn func(string)) error {
 }
 
 // beside opens the index beside a segment that is to have one.
-func (s *segment) beside(fn func(string)) (*index.Index, io.Closer, error) {
+func beside(s *Segment, fn func(string)) (*index.Index, io.Closer, error) {
 	if s.Active || !s.Ours {
 		return nil, nil, nil
 	}
@@ -202,7 +191,7 @@ func (s *segment) beside(fn func(string)) (*index.Index, io.Closer, error) {
 }
 
 // compare compares the index beside a segment with one that was made now.
-func (s *segment) compare(is, x *index.Index, complete bool, fn func(string)) error {
+func compare(s *Segment, is, x *index.Index, complete bool, fn func(string)) error {
 	same, err := index.Equal(is, x, complete && is.Since == x.Since)
 	switch {
 	case errors.Is(err, index.ErrDamaged):

@@ -24,7 +24,7 @@ type epoch struct {
 type SeveralStreamsError struct{ Streams []string }
 
 func (e *SeveralStreamsError) Error() string {
-	return fmt.Sprintf("rv: is for one stream, and these are %s; name a namespace with -n, or write a time", some(e.Streams))
+	return fmt.Sprintf("rv: is for one stream, and these are %s; name a namespace with -n, or write a time", Some(e.Streams))
 }
 
 // VersionLines returns two moments, each of which may be zero, with lines of the one selected stream in the place of versions
@@ -33,7 +33,7 @@ func (e *SeveralStreamsError) Error() string {
 func (j *Journal) VersionLines(
 	ctx context.Context, s *Selection, since, until Moment,
 ) (from, to Moment, doubts []Doubt, err error) {
-	doubts, err = again(j, func() ([]Doubt, error) {
+	doubts, err = Again(j, func() ([]Doubt, error) {
 		from, to = since, until
 		return j.versionLines(ctx, s, &from, &to)
 	})
@@ -44,7 +44,7 @@ func (j *Journal) versionLines(ctx context.Context, s *Selection, since, until *
 	if since.Version+until.Version == 0 {
 		return nil, nil
 	}
-	streams, err := j.streams(ctx, s)
+	streams, err := j.StreamNames(ctx, s)
 	if err != nil || len(streams) == 0 {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (j *Journal) fromVersion(ctx context.Context, stream string, version uint64
 		next = seqs[n].Seq
 	}
 	// One that was removed may have been at the version.
-	removed, is, err := j.removedSince(ctx, stream, nil, before, next)
+	removed, is, err := j.RemovedSince(ctx, stream, nil, before, next)
 	switch {
 	case err != nil || is:
 		return removed, nil, err
@@ -155,7 +155,7 @@ func (j *Journal) fromVersion(ctx context.Context, stream string, version uint64
 
 // notYet returns the journal's last line, with the doubt that a stream has not come to a version of the server.
 func (j *Journal) notYet(ctx context.Context, stream string, version uint64) (uint64, *Doubt, error) {
-	x, err := j.index(ctx, len(j.segments)-1)
+	x, err := j.Index(ctx, len(j.Segments)-1)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -210,8 +210,8 @@ func (j *Journal) termAndVersion(ctx context.Context, at index.Place) (term stri
 
 // epochs reads the GAP and SYNCED lines of a stream.
 func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err error) {
-	for i := range j.segments {
-		x, err := j.index(ctx, i)
+	for i := range j.Segments {
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return nil, err
 		}
@@ -224,7 +224,7 @@ func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err e
 			if err != nil {
 				return nil, fmt.Errorf("read index: %w", err)
 			}
-			f, err := j.reader.read(j.segments[i], l.Seq, l.Offset)
+			f, err := j.LineIn(ctx, i, &l)
 			if err != nil {
 				return nil, err
 			}
@@ -250,11 +250,11 @@ func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err e
 
 // seqsOf returns where the lines of a stream about objects are in an epoch, in order.
 func (j *Journal) seqsOf(ctx context.Context, stream string, e epoch) (all []index.Place, err error) {
-	for i := range j.segments {
-		if e.to > 0 && j.segments[i].FirstSeq > e.to || i+1 < len(j.segments) && j.segments[i+1].FirstSeq < e.from {
+	for i := range j.Segments {
+		if e.to > 0 && j.Segments[i].FirstSeq > e.to || i+1 < len(j.Segments) && j.Segments[i+1].FirstSeq < e.from {
 			continue
 		}
-		x, err := j.index(ctx, i)
+		x, err := j.Index(ctx, i)
 		if err != nil {
 			return nil, err
 		}
@@ -266,12 +266,12 @@ func (j *Journal) seqsOf(ctx context.Context, stream string, e epoch) (all []ind
 			if err != nil {
 				return nil, fmt.Errorf("read index: %w", err)
 			}
-			for l, err := range linesOf(x, o) {
+			for l, err := range LinesOf(x, o) {
 				if err != nil {
 					return nil, err
 				}
 				if l.Seq > e.from && (e.to == 0 || l.Seq < e.to) {
-					all = append(all, placeOf(x, &l))
+					all = append(all, PlaceOf(x, &l))
 				}
 			}
 		}

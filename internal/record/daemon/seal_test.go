@@ -120,7 +120,7 @@ func TestSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if is, err := j.Verify(t.Context(), func(fault string) { t.Error(fault) }); err != nil || is.Sealed != len(seen) || is.Compacted > 0 {
+	if is, err := query.Files(t.Context(), j, func(fault string) { t.Error(fault) }); err != nil || is.Sealed != len(seen) || is.Compacted > 0 {
 		t.Errorf("%+v, %v", is, err)
 	}
 }
