@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
 )
 
 func newCoverageCommand() *cobra.Command {
-	f := askFlags{lines: query.NoLines}
+	f := askFlags{lines: archive.NoLines}
 	cmd := &cobra.Command{
 		Use:   "coverage [RESOURCE...]",
 		Short: "Show from when to when each stream was watched",
