@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/cluster"
 	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/config"
@@ -209,7 +210,7 @@ func (f *askFlags) asking(
 		o.Terminal, o.Width = true, width()
 	}
 	notice := func(cluster, text string) { o.Of(cluster).Note("%s", text) }
-	opened, err := archive.OpenClusters(cmd.Context(), clusters, s, f.lines, notice)
+	opened, err := cluster.Open(cmd.Context(), clusters, s, f.lines, notice)
 	defer func() {
 		for _, of := range opened {
 			of.Close()
@@ -240,7 +241,7 @@ func (f *askFlags) asking(
 
 // answer calls fn, and says what was kept out of the journals and which clusters do not have a name.
 func (f *askFlags) answer(
-	ctx context.Context, opened []*archive.Opened, o *answer.Output, fn func([]answer.Asked, *answer.Output) error,
+	ctx context.Context, opened []*cluster.Opened, o *answer.Output, fn func([]answer.Asked, *answer.Output) error,
 ) error {
 	var all []answer.Asked
 	for _, of := range opened {
@@ -274,7 +275,7 @@ func (f *askFlags) answer(
 }
 
 // missing reports the names that no cluster has.
-func (f *askFlags) missing(ctx context.Context, opened []*archive.Opened, o *answer.Output) error {
+func (f *askFlags) missing(ctx context.Context, opened []*cluster.Opened, o *answer.Output) error {
 	status := 0
 	for _, of := range opened {
 		for _, u := range of.Unknown {
@@ -299,7 +300,7 @@ func (f *askFlags) missing(ctx context.Context, opened []*archive.Opened, o *ans
 }
 
 // unknown explains that nothing has a name, and what may have had it all the same: then it is ErrNotCovered.
-func (f *askFlags) unknown(ctx context.Context, j *question.Journal, u *archive.Unknown, o *answer.Output) error {
+func (f *askFlags) unknown(ctx context.Context, j *question.Journal, u *cluster.Unknown, o *answer.Output) error {
 	o.Note("%v", u.UnknownError)
 	if u.UnknownError.Unwatched {
 		return answer.ErrNotCovered

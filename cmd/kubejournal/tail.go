@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/cluster"
 	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/index"
@@ -197,7 +197,7 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
 	}
 	if len(paths) > 1 {
-		clusters, err := archive.Clusters(cmd.Context(), paths, func(string) {})
+		clusters, err := cluster.Group(cmd.Context(), paths, func(string) {})
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/host/disk"
+	"kubejournal/test/journaltest"
 )
 
 // TestScratch leaves folders in TMPDIR as runs that were killed do: the next one that merges journals removes them, and
@@ -18,10 +20,10 @@ func TestScratch(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	var paths []string
 	for _, shard := range []string{"0-of-2", "1-of-2"} {
-		w := begin(t)
+		w := journaltest.New(t, filepath.Join(t.TempDir(), "journal.jsonl"), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		s := w.Stream("configmaps?shard="+shard, "ConfigMap")
 		s.Snapshot()
-		s.Put("kubectl", settings(1))
+		s.Put("kubectl", `{"metadata":{"namespace":"shop","name":"settings","uid":"c1"}}`)
 		s.Synced()
 		w.Kill()
 		paths = append(paths, w.Path)
@@ -57,7 +59,7 @@ func TestScratch(t *testing.T) {
 		return all
 	}
 	stays := []string{"kubejournal-4", "kubejournal-merge-2", "kubejournal-merge-3"}
-	j, err := archive.OpenAll(t.Context(), paths, selectionOf(t, "cm/settings"), archive.AllLines, func(string) {})
+	j, err := archive.OpenAll(t.Context(), paths, &argument.Selection{}, archive.AllLines, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ const (
 )
 
 func (j *Journal) openAll(ctx context.Context, paths []string, s *argument.Selection, lines Lines) error {
-	of, err := openEach(paths, j.notice)
+	of, err := OpenEach(paths, j.notice)
 	defer func() {
 		for _, one := range of {
 			one.Close()
@@ -72,7 +72,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *argument.Selec
 	wanted := s
 	if lines == AllLines {
 		wanted = nil
-	} else if err := resolveIn(ctx, of, s); err != nil || lines == NoLines {
+	} else if err := ResolveIn(ctx, of, s); err != nil || lines == NoLines {
 		return err
 	}
 	plan, err := j.scan(ctx, of, wanted)
@@ -247,9 +247,9 @@ func (j *Journal) holdsBack(stream string) bool {
 	return false
 }
 
-// resolveIn resolves a selection in the journal that knows most of what it names; or each name in one that knows it, as where they are
+// ResolveIn resolves a selection in the journal that knows most of what it names; or each name in one that knows it, as where they are
 // in several shards.
-func resolveIn(ctx context.Context, of []*Journal, s *argument.Selection) error {
+func ResolveIn(ctx context.Context, of []*Journal, s *argument.Selection) error {
 	of = slices.DeleteFunc(slices.Clone(of), (*Journal).Empty)
 	var best, unknown *argument.Selection
 	var failed error
@@ -347,8 +347,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// openEach opens journals, the one that was written last first: what the others had to say until then is there then.
-func openEach(paths []string, notice func(string)) (all []*Journal, err error) {
+// OpenEach opens journals, the one that was written last first: what the others had to say until then is there then.
+func OpenEach(paths []string, notice func(string)) (all []*Journal, err error) {
 	written := make(map[string]time.Time)
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil {

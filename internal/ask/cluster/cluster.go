@@ -1,4 +1,5 @@
-package archive
+// Package cluster groups journals by the clusters that they are of, and opens those of each as one.
+package cluster
 
 import (
 	"bytes"
@@ -12,13 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 )
 
-// Cluster is the journals of one cluster: those of its replicas and of its shards.
-type Cluster struct {
+// Journals are the journals of one cluster: those of its replicas and of its shards.
+type Journals struct {
 	// Name is the cluster's, as the last line of its journals has it. Without one it is the beginning of UID; where clusters
 	// have the same name, the beginning of UID follows it.
 	Name  string
@@ -32,11 +34,11 @@ type Cluster struct {
 // shortUID is how much of a uid stands for all of it.
 const shortUID = 8
 
-// Clusters groups journals by the clusters that they are of, in the order of the clusters' names. Two journals are of one cluster
+// Group groups journals by the clusters that they are of, in the order of the clusters' names. Two journals are of one cluster
 // if their lines have the same clusterUID. One that has none, as that of a replica that wrote no GAP and no SYNCED, is of the
 // cluster whose name it has or, without a name, of the only one that there is. notice is told of journals that are left out.
-func Clusters(ctx context.Context, paths []string, notice func(string)) ([]Cluster, error) {
-	var all, unidentified []Cluster
+func Group(ctx context.Context, paths []string, notice func(string)) ([]Journals, error) {
+	var all, unidentified []Journals
 	var empty []string
 	for _, path := range paths {
 		c, there, err := clusterOf(ctx, path)
@@ -48,13 +50,14 @@ func Clusters(ctx context.Context, paths []string, notice func(string)) ([]Clust
 		case c.UID == "":
 			unidentified = append(unidentified, c)
 		default:
-			all = join(all, &c, func(of *Cluster) bool { return of.UID == c.UID })
+			all = join(all, &c, func(of *Journals) bool { return of.UID == c.UID })
 		}
 	}
-	slices.SortStableFunc(unidentified, func(a, b Cluster) int { return btoi(a.label == "") - btoi(b.label == "") })
+	// Those without a name come last.
+	slices.SortStableFunc(unidentified, func(a, b Journals) int { return cmp.Compare(min(len(b.label), 1), min(len(a.label), 1)) })
 	for i := range unidentified {
 		c := &unidentified[i]
-		same := func(of *Cluster) bool { return c.label == "" || of.label == c.label }
+		same := func(of *Journals) bool { return c.label == "" || of.label == c.label }
 		if of := which(all, same); len(of) > 1 {
 			return nil, fmt.Errorf("journal %s may be of %s: no line has a clusterUID, and no cluster that tells them apart; "+
 				"set another cluster in each config, or ask for the journals of one alone", c.Paths[0], strings.Join(of, " or "))
@@ -63,7 +66,7 @@ func Clusters(ctx context.Context, paths []string, notice func(string)) ([]Clust
 	}
 	switch {
 	case len(all) == 0:
-		return []Cluster{{Paths: empty}}, nil
+		return []Journals{{Paths: empty}}, nil
 	case len(all) == 1: // it does not matter whose the others are: they say nothing
 		all[0].Paths = append(all[0].Paths, empty...)
 	default:
@@ -72,7 +75,7 @@ func Clusters(ctx context.Context, paths []string, notice func(string)) ([]Clust
 		}
 	}
 	name(all)
-	slices.SortFunc(all, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b Journals) int { return strings.Compare(a.Name, b.Name) })
 	for i := range all { // as they were given
 		slices.SortFunc(all[i].Paths, func(a, b string) int { return slices.Index(paths, a) - slices.Index(paths, b) })
 	}
@@ -80,7 +83,7 @@ func Clusters(ctx context.Context, paths []string, notice func(string)) ([]Clust
 }
 
 // join adds the journals of c to those of the same cluster, whose name is the one in the last of the journals' last lines.
-func join(all []Cluster, c *Cluster, same func(*Cluster) bool) []Cluster {
+func join(all []Journals, c *Journals, same func(*Journals) bool) []Journals {
 	for i := range all {
 		of := &all[i]
 		if !same(of) {
@@ -96,7 +99,7 @@ func join(all []Cluster, c *Cluster, same func(*Cluster) bool) []Cluster {
 }
 
 // which returns the names of some clusters.
-func which(all []Cluster, is func(*Cluster) bool) (names []string) {
+func which(all []Journals, is func(*Journals) bool) (names []string) {
 	all = slices.Clone(all)
 	name(all)
 	for i := range all {
@@ -109,12 +112,12 @@ func which(all []Cluster, is func(*Cluster) bool) (names []string) {
 }
 
 // name sets the clusters' names, the shortest that tell them apart.
-func name(all []Cluster) {
-	short := func(c *Cluster) string { return c.UID[:min(len(c.UID), shortUID)] }
-	for _, form := range []func(*Cluster) string{
-		func(c *Cluster) string { return cmp.Or(c.label, short(c)) },
-		func(c *Cluster) string { return strings.Trim(c.label+"-"+short(c), "-") },
-		func(c *Cluster) string { return cmp.Or(c.UID, c.label) },
+func name(all []Journals) {
+	short := func(c *Journals) string { return c.UID[:min(len(c.UID), shortUID)] }
+	for _, form := range []func(*Journals) string{
+		func(c *Journals) string { return cmp.Or(c.label, short(c)) },
+		func(c *Journals) string { return strings.Trim(c.label+"-"+short(c), "-") },
+		func(c *Journals) string { return cmp.Or(c.UID, c.label) },
 	} {
 		taken := make(map[string]int)
 		for i := range all {
@@ -129,10 +132,10 @@ func name(all []Cluster) {
 }
 
 // Choose returns the clusters that have some names, or their uids in full; all without a name.
-func Choose(all []Cluster, names []string) ([]Cluster, error) {
+func Choose(all []Journals, names []string) ([]Journals, error) {
 	chosen := make(map[string]bool)
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(c Cluster) bool { return name != "" && (c.Name == name || c.UID == name) })
+		i := slices.IndexFunc(all, func(c Journals) bool { return name != "" && (c.Name == name || c.UID == name) })
 		if i < 0 {
 			var there []string
 			for _, c := range all {
@@ -148,12 +151,12 @@ func Choose(all []Cluster, names []string) ([]Cluster, error) {
 	if len(names) == 0 {
 		return all, nil
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(c Cluster) bool { return !chosen[c.Name] }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(c Journals) bool { return !chosen[c.Name] }), nil
 }
 
 // clusterOf returns the cluster of a journal; there is none where the journal has no line. As few lines as possible are read.
-func clusterOf(ctx context.Context, path string) (c Cluster, there bool, err error) {
-	j, err := Open(path, func(string) {}) // who asks the journal is told
+func clusterOf(ctx context.Context, path string) (c Journals, there bool, err error) {
+	j, err := archive.Open(path, func(string) {}) // who asks the journal is told
 	if err != nil {
 		return c, false, err
 	}
@@ -162,10 +165,10 @@ func clusterOf(ctx context.Context, path string) (c Cluster, there bool, err err
 		return c, false, nil
 	}
 	c.Paths = []string{path}
-	if c.UID, err = Again(j, func() (string, error) { return j.clusterUID(ctx) }); err != nil {
+	if c.UID, err = archive.Again(j, func() (string, error) { return clusterUID(ctx, j) }); err != nil {
 		return c, false, err
 	}
-	last, err := Again(j, func() (*line.Fields, error) { return j.lastLine(ctx) })
+	last, err := archive.Again(j, func() (*line.Fields, error) { return lastLine(ctx, j) })
 	if err == nil && last != nil {
 		c.label, c.last = last.Unquoted(line.FieldCluster), last.Time
 	}
@@ -174,7 +177,7 @@ func clusterOf(ctx context.Context, path string) (c Cluster, there bool, err err
 
 // clusterUID returns the uid in the first GAP or SYNCED that has one. Indexes say where they are; a file without an index is read
 // where no other one has such a line.
-func (j *Journal) clusterUID(ctx context.Context) (uid string, err error) {
+func clusterUID(ctx context.Context, j *archive.Journal) (uid string, err error) {
 	for i, s := range j.Segments {
 		if !s.Indexed() {
 			continue
@@ -189,7 +192,7 @@ func (j *Journal) clusterUID(ctx context.Context) (uid string, err error) {
 				if err != nil {
 					return "", fmt.Errorf("read index: %w", err)
 				}
-				f, err := j.second.Read(s, x, l.Seq, l.Offset)
+				f, err := j.LineIn(ctx, i, &l)
 				if err != nil {
 					return "", err
 				}
@@ -199,26 +202,43 @@ func (j *Journal) clusterUID(ctx context.Context) (uid string, err error) {
 			}
 		}
 	}
-	for i, s := range j.Segments {
+	for _, s := range j.Segments {
 		if s.Indexed() {
 			continue
 		}
-		_, err := j.all(ctx, i, 0, func(l *line.Fields, _ uint64) bool {
-			uid = l.Unquoted(line.FieldClusterUID)
-			return uid == ""
-		})
-		if errors.Is(err, errStopped) {
-			return uid, nil
-		}
-		if err != nil {
-			return "", err
+		if uid, err := firstUID(ctx, s); err != nil || uid != "" {
+			return uid, err
 		}
 	}
 	return "", nil
 }
 
+// firstUID reads the lines of a segment up to one that has a uid.
+func firstUID(ctx context.Context, s *archive.Segment) (string, error) {
+	var in archive.Reader
+	defer in.Close()
+	var l line.Fields
+	err := in.Open(s, 0)
+	for err == nil {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var raw journal.Line
+		if raw, err = in.Next(); err != nil || l.Parse(raw.Bytes) != nil {
+			continue
+		}
+		if uid := l.Unquoted(line.FieldClusterUID); uid != "" {
+			return uid, nil
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return "", nil
+	}
+	return "", fmt.Errorf("read %s: %w", s.Path, err)
+}
+
 // lastLine returns the journal's last line, nil where it cannot be read.
-func (j *Journal) lastLine(ctx context.Context) (*line.Fields, error) {
+func lastLine(ctx context.Context, j *archive.Journal) (*line.Fields, error) {
 	n := len(j.Segments) - 1
 	s := j.Segments[n]
 	if s.Gzip {
@@ -230,7 +250,7 @@ func (j *Journal) lastLine(ctx context.Context) (*line.Fields, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read index: %w", err)
 		}
-		return j.second.Read(s, x, l.Seq, l.Offset)
+		return j.LineIn(ctx, n, &l)
 	}
 	f, err := os.Open(s.Path)
 	if err != nil {
@@ -258,7 +278,7 @@ func (j *Journal) lastLine(ctx context.Context) (*line.Fields, error) {
 // Opened is a cluster's journals as one, and what is selected of them.
 type Opened struct {
 	Cluster string // its name; empty where one is asked alone
-	*Journal
+	*archive.Journal
 	*argument.Selection
 	Known   bool      // the journals have one of the names that are asked for, if any is
 	Unknown []Unknown // the names that they do not have
@@ -275,10 +295,10 @@ type Unknown struct {
 	name any // an Object, or a namespace
 }
 
-// OpenClusters opens the journals of each cluster, as OpenAll does, and resolves a selection in each. A name that a cluster does
+// Open opens the journals of each cluster, as archive.OpenAll does, and resolves a selection in each. A name that a cluster does
 // not have is among its Unknown, and not selected there. What is returned is to be closed, with an error too.
-func OpenClusters(
-	ctx context.Context, clusters []Cluster, s *argument.Selection, lines Lines, notice func(cluster, text string),
+func Open(
+	ctx context.Context, clusters []Journals, s *argument.Selection, lines archive.Lines, notice func(cluster, text string),
 ) (all []*Opened, err error) {
 	known := make(map[any]bool)
 	for i := range clusters {
@@ -309,9 +329,9 @@ func (o *Opened) Close() {
 	}
 }
 
-func (o *Opened) open(ctx context.Context, paths []string, s *argument.Selection, lines Lines, notice func(string)) (err error) {
+func (o *Opened) open(ctx context.Context, paths []string, s *argument.Selection, lines archive.Lines, notice func(string)) (err error) {
 	o.Selection = clone(s)
-	o.Journal, err = OpenAll(ctx, paths, o.Selection, lines, notice)
+	o.Journal, err = archive.OpenAll(ctx, paths, o.Selection, lines, notice)
 	u, unknown := errors.AsType[*argument.UnknownError](err)
 	switch {
 	case !unknown:
@@ -327,13 +347,13 @@ func (o *Opened) open(ctx context.Context, paths []string, s *argument.Selection
 	}
 	o.Journal.Close()
 	o.Selection = there
-	o.Journal, err = OpenAll(ctx, paths, there, lines, func(string) {}) // which was told before
+	o.Journal, err = archive.OpenAll(ctx, paths, there, lines, func(string) {}) // which was told before
 	return err
 }
 
 // narrow returns the part of a selection that journals have, nil where they have none, and notes the names that they do not have.
 func (o *Opened) narrow(ctx context.Context, paths []string, s *argument.Selection) (*argument.Selection, error) {
-	of, err := openEach(paths, func(string) {})
+	of, err := archive.OpenEach(paths, func(string) {})
 	defer func() {
 		for _, j := range of {
 			j.Close()
@@ -343,7 +363,7 @@ func (o *Opened) narrow(ctx context.Context, paths []string, s *argument.Selecti
 		return nil, err
 	}
 	has := func(name any, one *argument.Selection) bool {
-		e := resolveIn(ctx, of, one)
+		e := archive.ResolveIn(ctx, of, one)
 		if u, unknown := errors.AsType[*argument.UnknownError](e); unknown {
 			o.Unknown = append(o.Unknown, Unknown{UnknownError: u, Selection: one, name: name})
 		} else if err = errors.Join(err, e); e == nil {

@@ -1,4 +1,4 @@
-package archive_test
+package cluster_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/cluster"
 	"kubejournal/test/journaltest"
 )
 
@@ -57,7 +57,7 @@ func TestClusterNames(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		all, err := archive.Clusters(t.Context(), paths, func(text string) { said = append(said, text) })
+		all, err := cluster.Group(t.Context(), paths, func(text string) { said = append(said, text) })
 		var got []string
 		for _, c := range all {
 			of := c.Name + ":"
@@ -77,12 +77,12 @@ func TestClusterNames(t *testing.T) {
 
 // TestChooseClusters chooses by names and uids.
 func TestChooseClusters(t *testing.T) {
-	all := []archive.Cluster{{Name: "ap"}, {Name: "eu", UID: "aaaa1111-0"}, {Name: "us", UID: "bbbb2222-0"}}
+	all := []cluster.Journals{{Name: "ap"}, {Name: "eu", UID: "aaaa1111-0"}, {Name: "us", UID: "bbbb2222-0"}}
 	for names, want := range map[string]string{
 		"": "ap eu us", "eu": "eu", "us,ap,us": "ap us", "bbbb2222-0": "us",
 		"eu,em": `no journal is of cluster "em"; they are of ap, eu, us`,
 	} {
-		chosen, err := archive.Choose(all, slices.DeleteFunc(strings.Split(names, ","), func(name string) bool { return name == "" }))
+		chosen, err := cluster.Choose(all, slices.DeleteFunc(strings.Split(names, ","), func(name string) bool { return name == "" }))
 		var got []string
 		for _, c := range chosen {
 			got = append(got, c.Name)
@@ -94,11 +94,11 @@ func TestChooseClusters(t *testing.T) {
 			t.Errorf("%q: %s", names, text)
 		}
 	}
-	_, err := archive.Choose([]archive.Cluster{{}}, []string{"eu"})
+	_, err := cluster.Choose([]cluster.Journals{{}}, []string{"eu"})
 	if want := `no journal is of cluster "eu": no line says which cluster it is of`; err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
-	if _, err := archive.Choose(all, []string{""}); err == nil {
+	if _, err := cluster.Choose(all, []string{""}); err == nil {
 		t.Error("a cluster without a name is chosen")
 	}
 }
@@ -106,10 +106,14 @@ func TestChooseClusters(t *testing.T) {
 // TestClusterOfArchive finds the cluster of a journal by the indexes of its rotated files and the end of its active one: no other
 // line is read, so that it does not matter that they cannot be.
 func TestClusterOfArchive(t *testing.T) {
-	w := begin(t)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	w := journaltest.New(t, filepath.Join(t.TempDir(), "journal.jsonl"), noon)
+	object := func(n int) string {
+		return fmt.Sprintf(`{"metadata":{"name":"settings","uid":"c1"},"data":{"n":"%d"}}`, n)
+	}
 	s := w.Stream("configmaps", "ConfigMap")
 	s.Snapshot()
-	s.Put("", settings(0))
+	s.Put("", object(0))
 	w.Rotate()
 	w.Now = noon.Add(time.Minute)
 	s.Synced()
@@ -117,7 +121,7 @@ func TestClusterOfArchive(t *testing.T) {
 	w.Cluster = "renamed"
 	s = w.Stream("configmaps", "ConfigMap")
 	w.Now = noon.Add(2 * time.Minute)
-	s.Put("", settings(2))
+	s.Put("", object(2))
 	w.Confirm(false, s)
 	w.Kill()
 	rotated, err := filepath.Glob(w.Path[:len(w.Path)-len(".jsonl")] + "-*.gz")
@@ -126,7 +130,7 @@ func TestClusterOfArchive(t *testing.T) {
 	}
 	slices.Sort(rotated)
 	corrupt(t, rotated[0])
-	all, err := archive.Clusters(t.Context(), []string{w.Path}, func(text string) { t.Error(text) })
+	all, err := cluster.Group(t.Context(), []string{w.Path}, func(text string) { t.Error(text) })
 	if err != nil || len(all) != 1 || all[0].Name != "renamed" || all[0].UID != journaltest.UID("cluster") {
 		t.Errorf("%+v, %v", all, err)
 	}
