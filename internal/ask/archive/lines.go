@@ -14,7 +14,7 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// Version is a line of a history.
+// Version is a line, and what is needed to find the one before it.
 type Version struct {
 	*line.Fields
 
@@ -303,7 +303,8 @@ func (j *Journal) Walk(ctx context.Context, i int, steps []Step, yield func(*Ver
 	return true
 }
 
-// Line reads the line at a place, nil where its segment is gone. It is valid until the next call. It has a reader of its own, so that a history goes on where it is. What was read last is remembered.
+// Line reads the line at a place, nil where its segment is gone. It is valid until the next call. It has a reader of its own, so
+// that Walk goes on where it is. What was read last is remembered.
 func (j *Journal) Line(ctx context.Context, at index.Place) (*line.Fields, error) {
 	if there, err := j.Locate(ctx, &at); err != nil || !there {
 		return nil, err
@@ -316,7 +317,7 @@ func (j *Journal) Line(ctx context.Context, at index.Place) (*line.Fields, error
 	return j.second.Read(j.Segments[i], x, at.Seq, at.Offset)
 }
 
-// LineIn reads a line of a segment as Line does.
+// LineIn reads a line of a segment. It is valid until the next call, also of Line.
 func (j *Journal) LineIn(ctx context.Context, i int, l *index.Line) (*line.Fields, error) {
 	x, err := j.Index(ctx, i)
 	if err != nil {

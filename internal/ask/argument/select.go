@@ -40,6 +40,7 @@ func (s *Selection) Picks(x *index.Index) []Pick {
 	return all
 }
 
+// Pick returns what is selected of a stream, if anything is. Its index is to be set.
 func (s *Selection) Pick(stream *index.Stream) (p Pick, ok bool) {
 	if len(s.Objects) == 0 {
 		return s.everything(stream), true

@@ -56,7 +56,7 @@ func (j *Journal) cutAtVersion(ctx context.Context, s *argument.Selection, c *cu
 	if err != nil {
 		return err
 	}
-	c.doubts = notWatched(s, streams)
+	c.doubts = incomplete(s, streams)
 	c.seqs = make(map[string]uint64)
 	for _, name := range streams {
 		seq, doubt, err := j.atVersion(ctx, name, c.Version)

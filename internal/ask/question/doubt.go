@@ -161,7 +161,7 @@ func (j *Journal) doubts(ctx context.Context, s *argument.Selection, since, unti
 	case len(streams) == 0:
 		return j.unlisted(ctx, s)
 	}
-	doubts := slices.Concat(notWatched(s, namesOf(streams)), waiting, j.forgotten(since))
+	doubts := slices.Concat(incomplete(s, namesOf(streams)), waiting, j.forgotten(since))
 	for i := range streams {
 		for _, d := range holes(&streams[i], since, until) {
 			from, to := since, until
@@ -205,9 +205,9 @@ func unwatched(s *argument.Selection) (doubts []Doubt) {
 	return doubts
 }
 
-// notWatched returns a doubt for each resource that nobody watched, and for each of which some streams do not have all
+// incomplete returns a doubt for each resource that nobody watched, and for each of which some streams do not have all
 // shards.
-func notWatched(s *argument.Selection, streams []string) (doubts []Doubt) {
+func incomplete(s *argument.Selection, streams []string) (doubts []Doubt) {
 	doubts = unwatched(s)
 	shards := s.MissingShards(streams)
 	for _, name := range slices.Sorted(maps.Keys(shards)) {
@@ -235,7 +235,7 @@ func (j *Journal) doubtsAtSeq(ctx context.Context, s *argument.Selection, m argu
 	if err != nil {
 		return nil, err
 	}
-	doubts := notWatched(s, streams)
+	doubts := incomplete(s, streams)
 	for _, name := range streams {
 		mark, at, err := j.MarkBefore(ctx, name, m.Seq)
 		switch {
