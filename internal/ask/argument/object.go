@@ -164,8 +164,8 @@ func IsBuiltin(resource []byte) bool {
 	return ok && b.Resource == string(resource)
 }
 
-// InNoNamespace reports whether a resource is one of Kubernetes' own whose objects are in no namespace.
-func InNoNamespace(group, resource []byte) bool {
+// inNoNamespace reports whether a resource is one of Kubernetes' own whose objects are in no namespace.
+func inNoNamespace(group, resource []byte) bool {
 	b, ok := builtins()[string(resource)]
 	return ok && !b.Namespaced && b.Resource == string(resource) && b.Group == string(group)
 }

@@ -28,7 +28,7 @@ func (s *Selection) MayHave(stream string) bool {
 	if len(s.Namespaces) == 0 {
 		return true
 	}
-	if InNoNamespace([]byte(group), []byte(plural)) {
+	if inNoNamespace([]byte(group), []byte(plural)) {
 		return named || isNamespaces(group, plural)
 	}
 	return name.Namespace == "" || slices.Contains(s.Namespaces, name.Namespace)
