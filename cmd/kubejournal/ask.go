@@ -16,8 +16,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/cluster"
 	"kubejournal/internal/ask/follow"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/host/pager"
@@ -42,13 +45,12 @@ type askFlags struct {
 	all        bool
 	paged      bool
 	noPager    bool
-	lines      query.Lines
-	from, to   query.Moment // what was held back at other times is no matter; each may be zero
-	begin      query.Moment // since when up to to it is asked about; zero: from the beginning
-	state      bool         // it is asked about to alone, or about now where that is zero
-	noEvents   bool         // Events are not shown
-	// the flags with which the output is what kubectl takes, which is of one cluster; else empty
-	applied string
+	lines      archive.Lines
+	from, to   argument.Moment // what was held back at other times is no matter; each may be zero
+	begin      argument.Moment // since when up to to it is asked about; zero: from the beginning
+	state      bool            // it is asked about to alone, or about now where that is zero
+	noEvents   bool            // Events are not shown
+	applied    string          // the flags with which the output is what kubectl takes, which is of one cluster; else empty
 }
 
 // journalHelp is a part of their help.
@@ -163,12 +165,12 @@ func same(a, b string) bool {
 }
 
 // selection reads the arguments that name objects.
-func (f *askFlags) selection(cmd *cobra.Command, args []string) (*query.Selection, error) {
-	objects, err := query.Objects(args)
+func (f *askFlags) selection(cmd *cobra.Command, args []string) (*argument.Selection, error) {
+	objects, err := argument.Objects(args)
 	if err != nil {
 		return nil, &usageError{cmd, err}
 	}
-	s := &query.Selection{Objects: objects, Namespaces: f.namespaces}
+	s := &argument.Selection{Objects: objects, Namespaces: f.namespaces}
 	if f.all {
 		s.Namespaces = nil
 	}
@@ -210,7 +212,7 @@ func (f *askFlags) asking(
 		o.Terminal, o.Width = true, width()
 	}
 	notice := func(cluster, text string) { o.Of(cluster).Note("%s", text) }
-	opened, err := query.OpenClusters(cmd.Context(), clusters, s, f.lines, notice)
+	opened, err := cluster.Open(cmd.Context(), clusters, s, f.lines, notice)
 	defer func() {
 		for _, of := range opened {
 			of.Close()
@@ -241,13 +243,13 @@ func (f *askFlags) asking(
 
 // answer calls fn, and says what was kept out of the journals and which clusters do not have a name.
 func (f *askFlags) answer(
-	ctx context.Context, opened []*query.Opened, o *answer.Output, fn func([]answer.Asked, *answer.Output) error,
+	ctx context.Context, opened []*cluster.Opened, o *answer.Output, fn func([]answer.Asked, *answer.Output) error,
 ) error {
 	var all []answer.Asked
 	for _, of := range opened {
 		if of.Known {
 			all = append(all, answer.Asked{
-				Cluster: of.Cluster, Journal: of.Journal, Selection: of.Selection, Output: o.Of(of.Cluster),
+				Cluster: of.Cluster, Journal: question.Of(of.Journal), Selection: of.Selection, Output: o.Of(of.Cluster),
 			})
 		}
 	}
@@ -256,12 +258,12 @@ func (f *askFlags) answer(
 		return err
 	}
 	for _, a := range all {
-		noMatter := func(h query.Held) bool { return f.noEvents && h.OfEvents() }
+		noMatter := func(h archive.Held) bool { return f.noEvents && h.OfEvents() }
 		a.Output.HeldBack(slices.DeleteFunc(a.Journal.HeldBack(a.Selection, f.from, f.to), noMatter))
 	}
 	for _, of := range opened {
 		for _, u := range of.Unknown {
-			doubt := f.unknown(ctx, of.Journal, &u, o.Of(of.Cluster))
+			doubt := f.unknown(ctx, question.Of(of.Journal), &u, o.Of(of.Cluster))
 			if !of.Known { // else it was said
 				o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
 			}
@@ -275,14 +277,14 @@ func (f *askFlags) answer(
 }
 
 // missing reports the names that no cluster has.
-func (f *askFlags) missing(ctx context.Context, opened []*query.Opened, o *answer.Output) error {
+func (f *askFlags) missing(ctx context.Context, opened []*cluster.Opened, o *answer.Output) error {
 	status := 0
 	for _, of := range opened {
 		for _, u := range of.Unknown {
 			if !u.Everywhere {
 				continue
 			}
-			err := f.unknown(ctx, of.Journal, &u, o.Of(of.Cluster))
+			err := f.unknown(ctx, question.Of(of.Journal), &u, o.Of(of.Cluster))
 			o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
 			switch {
 			case errors.Is(err, answer.ErrNotCovered):
@@ -300,7 +302,7 @@ func (f *askFlags) missing(ctx context.Context, opened []*query.Opened, o *answe
 }
 
 // unknown explains that nothing has a name, and what may have had it all the same: then it is ErrNotCovered.
-func (f *askFlags) unknown(ctx context.Context, j *query.Journal, u *query.Unknown, o *answer.Output) error {
+func (f *askFlags) unknown(ctx context.Context, j *question.Journal, u *cluster.Unknown, o *answer.Output) error {
 	o.Note("%v", u.UnknownError)
 	if u.UnknownError.Unwatched {
 		return answer.ErrNotCovered
@@ -310,13 +312,13 @@ func (f *askFlags) unknown(ctx context.Context, j *query.Journal, u *query.Unkno
 	}
 	since, until := f.begin, f.to
 	if f.state && until.IsZero() {
-		until = query.Latest()
+		until = argument.Latest()
 	}
 	if f.state {
 		since = until
 	}
 	if since.Version+until.Version > 0 {
-		since, until = query.Moment{}, query.Moment{}
+		since, until = argument.Moment{}, argument.Moment{}
 	}
 	doubts, err := j.Uncovered(ctx, u.Selection, since, until)
 	if err != nil {
@@ -328,7 +330,7 @@ func (f *askFlags) unknown(ctx context.Context, j *query.Journal, u *query.Unkno
 			return err
 		}
 		for _, d := range before {
-			same := func(o query.Doubt) bool { return o.Stream == d.Stream && o.Reason == d.Reason }
+			same := func(o question.Doubt) bool { return o.Stream == d.Stream && o.Reason == d.Reason }
 			doubts = append(slices.DeleteFunc(doubts, same), d)
 		}
 	}
@@ -351,16 +353,15 @@ func (f *askFlags) status(err error) error {
 }
 
 // checkTimes returns a usageError where the times of --since and --until cannot be meant.
-func checkTimes(cmd *cobra.Command, since, until query.Moment) error {
-	if query.Reversed(since, until) {
+func checkTimes(cmd *cobra.Command, since, until argument.Moment) error {
+	if argument.Reversed(since, until) {
 		return &usageError{cmd, errors.New("--until is before --since")}
 	}
 	return checkPast(cmd, "since", since)
 }
 
-// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of
-// this one.
-func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
+// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of this one.
+func checkPast(cmd *cobra.Command, flag string, m argument.Moment) error {
 	const ahead = 5 * time.Minute
 	if m.Time.After(time.Now().Add(ahead)) {
 		return &usageError{cmd,
@@ -370,7 +371,7 @@ func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
 }
 
 // checkOne returns a usageError for a line's number where there are several journals.
-func checkOne(cmd *cobra.Command, journals int, moments ...query.Moment) error {
+func checkOne(cmd *cobra.Command, journals int, moments ...argument.Moment) error {
 	for _, m := range moments {
 		if m.Seq > 0 && journals > 1 {
 			return &usageError{cmd,
@@ -381,7 +382,7 @@ func checkOne(cmd *cobra.Command, journals int, moments ...query.Moment) error {
 }
 
 // checkVersions returns a usageError for a version of the server where more than one resource is asked for.
-func checkVersions(cmd *cobra.Command, s *query.Selection, moments ...query.Moment) error {
+func checkVersions(cmd *cobra.Command, s *argument.Selection, moments ...argument.Moment) error {
 	for _, m := range moments {
 		if m.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
 			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
@@ -392,23 +393,23 @@ func checkVersions(cmd *cobra.Command, s *query.Selection, moments ...query.Mome
 
 // versionLines returns since and until with lines in the place of versions of the server.
 func versionLines(
-	cmd *cobra.Command, j *query.Journal, s *query.Selection, since, until *query.Moment,
-) (doubts []query.Doubt, err error) {
+	cmd *cobra.Command, j *question.Journal, s *argument.Selection, since, until *argument.Moment,
+) (doubts []question.Doubt, err error) {
 	if err := checkVersions(cmd, s, *since, *until); err != nil {
 		return nil, err
 	}
 	*since, *until, doubts, err = j.VersionLines(cmd.Context(), s, *since, *until)
-	if several, ok := errors.AsType[*query.SeveralStreamsError](err); ok {
+	if several, ok := errors.AsType[*question.SeveralStreamsError](err); ok {
 		return nil, &usageError{cmd, several}
 	}
 	return doubts, err
 }
 
 // addTime adds a flag that takes a TIME. An empty --since or --until, as of an empty variable, is none.
-func addTime(cmd *cobra.Command, m *query.Moment, flag, usage string) {
+func addTime(cmd *cobra.Command, m *argument.Moment, flag, usage string) {
 	cmd.Flags().Func(flag, usage, func(text string) (err error) {
 		if text != "" || flag == "at" {
-			*m, err = query.ParseMoment(text, time.Now())
+			*m, err = argument.ParseMoment(text, time.Now())
 		}
 		return err
 	})

@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/blame"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/line"
 )
 
@@ -29,7 +30,7 @@ the same form, missed, deleted, and notCovered. Several clusters have a document
 func newBlameCommand() *cobra.Command {
 	var (
 		f             askFlags
-		at            query.Moment
+		at            argument.Moment
 		spec, removed bool
 	)
 	cmd := &cobra.Command{
@@ -48,7 +49,7 @@ func newBlameCommand() *cobra.Command {
 			f.to, f.state = at, true
 			return f.ask(cmd, args, func(all []answer.Asked, _ *answer.Output) error {
 				if at.IsZero() {
-					at = query.LastKnown()
+					at = argument.LastKnown()
 				}
 				return answer.Each(all, func(a answer.Asked) error {
 					j, s, o := a.Journal, a.Selection, a.Output
@@ -95,14 +96,14 @@ func newBlameCommand() *cobra.Command {
 	return cmd
 }
 
-func showBlame(r *blame.Result, doubts []query.Doubt, format string, a *answer.Asked) error {
+func showBlame(r *blame.Result, doubts []question.Doubt, format string, a *answer.Asked) error {
 	o := a.Output
 	var err error
 	if format == "json" {
 		err = o.JSON(struct {
 			Cluster string `json:"cluster,omitempty"`
 			*blame.Result
-			Doubts []query.Doubt `json:"notCovered,omitempty"`
+			Doubts []question.Doubt `json:"notCovered,omitempty"`
 		}{a.Cluster, r, doubts}, "  ")
 	} else if err = o.Heading(); err == nil {
 		err = r.WriteText(o, o.Width)
@@ -121,9 +122,9 @@ func showBlame(r *blame.Result, doubts []query.Doubt, format string, a *answer.A
 }
 
 // lastOne returns the object at the last line about it.
-func lastOne(cmd *cobra.Command, j *query.Journal, s *query.Selection) (*query.Item, []query.Doubt, error) {
+func lastOne(cmd *cobra.Command, j *question.Journal, s *argument.Selection) (*question.Item, []question.Doubt, error) {
 	last := uint64(0)
-	for v, err := range j.History(cmd.Context(), s, query.Moment{}, query.Moment{}) {
+	for v, err := range j.History(cmd.Context(), s, argument.Moment{}, argument.Moment{}) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -131,15 +132,14 @@ func lastOne(cmd *cobra.Command, j *query.Journal, s *query.Selection) (*query.I
 			last = v.Seq
 		}
 	}
-	return j.One(cmd.Context(), s, query.Moment{Seq: last})
+	return j.One(cmd.Context(), s, argument.Moment{Seq: last})
 }
 
 // blameOf follows an object up to its last line.
-func blameOf(cmd *cobra.Command, j *query.Journal, s *query.Selection, item *query.Item,
-	spec bool) (*blame.Result, error) {
+func blameOf(cmd *cobra.Command, j *question.Journal, s *argument.Selection, item *question.Item, spec bool) (*blame.Result, error) {
 	var h blame.History
-	one := &query.Selection{Objects: s.Objects, Namespaces: s.Namespaces, UIDs: map[string]bool{item.UID: true}}
-	for v, err := range j.History(cmd.Context(), one, query.Moment{}, query.Moment{Seq: item.Last.Seq}) {
+	one := &argument.Selection{Objects: s.Objects, Namespaces: s.Namespaces, UIDs: map[string]bool{item.UID: true}}
+	for v, err := range j.History(cmd.Context(), one, argument.Moment{}, argument.Moment{Seq: item.Last.Seq}) {
 		if err != nil {
 			return nil, err
 		}

@@ -7,34 +7,35 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/cluster"
 	"kubejournal/internal/host/terminal"
 )
 
 // asked returns the clusters that are asked, with their journals. One journal is not read for that.
-func (f *askFlags) asked(cmd *cobra.Command) ([]query.Cluster, error) {
+func (f *askFlags) asked(cmd *cobra.Command) ([]cluster.Journals, error) {
 	paths, err := f.paths(cmd)
 	if err != nil {
 		return nil, err
 	}
 	if len(paths) == 1 && len(f.clusters) == 0 {
-		return []query.Cluster{{Paths: paths}}, nil
+		return []cluster.Journals{{Paths: paths}}, nil
 	}
 	notice := func(text string) { terminal.Note(cmd.ErrOrStderr(), text) }
-	all, err := query.Clusters(cmd.Context(), paths, notice)
+	all, err := cluster.Group(cmd.Context(), paths, notice)
 	if err != nil {
 		return nil, err
 	}
-	return query.Choose(all, f.clusters)
+	return cluster.Choose(all, f.clusters)
 }
 
 // checkClusters returns a usageError for what is asked of one cluster, or of one journal, where there are several.
-func (f *askFlags) checkClusters(cmd *cobra.Command, all []query.Cluster) error {
+func (f *askFlags) checkClusters(cmd *cobra.Command, all []cluster.Journals) error {
 	if len(all) == 1 {
 		return checkOne(cmd, len(all[0].Paths), f.begin, f.to)
 	}
 	what := f.applied
-	for _, m := range []query.Moment{f.begin, f.to} {
+	for _, m := range []argument.Moment{f.begin, f.to} {
 		if m.Seq+m.Version > 0 {
 			what = m.String()
 		}
@@ -61,7 +62,7 @@ func (f *askFlags) completeClusters(cmd *cobra.Command) {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
 		defer cancel()
-		all, err := query.Clusters(ctx, paths, func(string) {})
+		all, err := cluster.Group(ctx, paths, func(string) {})
 		if err != nil {
 			return nil, none
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -23,7 +24,7 @@ type findJournal = func(cmd *cobra.Command, args []string) (paths, objects []str
 // completeNames has a shell complete the arguments of a command that name objects, and -n, with names of a journal.
 // Where there is none, or none that can be read, it has no names and says nothing: the command itself does.
 func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
-	type namesOf func(ctx context.Context, j *query.Journal, args []string, word string) []string
+	type namesOf func(ctx context.Context, j *archive.Journal, args []string, word string) []string
 	from := func(names namesOf) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			const none = cobra.ShellCompDirectiveNoFileComp
@@ -36,7 +37,7 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 			defer cancel()
 			fitting := make(map[string]bool)
 			for _, path := range paths {
-				j, err := query.Open(path, func(string) {})
+				j, err := archive.Open(path, func(string) {})
 				if err != nil || j.Empty() {
 					continue
 				}
@@ -50,10 +51,10 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 			return slices.Sorted(maps.Keys(fitting)), none
 		}
 	}
-	cmd.ValidArgsFunction = from(func(ctx context.Context, j *query.Journal, args []string, word string) []string {
+	cmd.ValidArgsFunction = from(func(ctx context.Context, j *archive.Journal, args []string, word string) []string {
 		return objectNames(ctx, j, *namespaces, args, word)
 	})
-	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(ctx context.Context, j *query.Journal, _ []string, word string) []string {
+	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(ctx context.Context, j *archive.Journal, _ []string, word string) []string {
 		all, _ := j.NamespaceNames(ctx) // or none
 		return after(word[:strings.LastIndexByte(word, ',')+1], all)
 	}))
@@ -77,8 +78,8 @@ func parsedOnce(cmd *cobra.Command) {
 }
 
 // objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas, the NAME
-// after its slash, or a NAME after a RESOURCE of its own.
-func objectNames(ctx context.Context, j *query.Journal, namespaces, args []string, word string) []string {
+// behind its slash, or a NAME behind a RESOURCE of its own.
+func objectNames(ctx context.Context, j *archive.Journal, namespaces, args []string, word string) []string {
 	resource, _, slash := strings.Cut(word, "/")
 	before := resource + "/"
 	if !slash && len(args) > 0 && !strings.Contains(args[0], "/") {
@@ -88,11 +89,11 @@ func objectNames(ctx context.Context, j *query.Journal, namespaces, args []strin
 		all, _ := j.ResourceNames(ctx) // or those that were found
 		return after(before, all)
 	}
-	objects, err := query.Objects([]string{resource})
+	objects, err := argument.Objects([]string{resource})
 	if err != nil {
 		return nil
 	}
-	s := &query.Selection{Objects: objects, Namespaces: namespaces}
+	s := &argument.Selection{Objects: objects, Namespaces: namespaces}
 	if j.Resolve(ctx, s) != nil {
 		return nil
 	}

@@ -1,17 +1,16 @@
 package main
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
 )
 
 func newCoverageCommand() *cobra.Command {
-	f := askFlags{lines: query.NoLines}
+	f := askFlags{lines: archive.NoLines}
 	cmd := &cobra.Command{
 		Use:   "coverage [RESOURCE...]",
 		Short: "Show from when to when each stream was watched",
@@ -76,7 +75,7 @@ func showCoverage(all []answer.Asked, format string, o *answer.Output) error {
 		case of[a.Cluster] == 0:
 			a.Output.Note("no stream was watched that has such objects")
 		default:
-			return a.Output.Doubt(slices.Concat(a.Selection.Unwatched, a.Journal.LostFiles()))
+			return a.Output.Doubt(a.Journal.NotWatched(a.Selection))
 		}
 		return answer.ErrNotCovered
 	})

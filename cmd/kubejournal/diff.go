@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/follow"
-	"kubejournal/internal/ask/query"
 )
 
 const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that
@@ -33,7 +33,7 @@ func newDiffCommand() *cobra.Command {
 	var (
 		f            askFlags
 		d            answer.Diff
-		since, until query.Moment
+		since, until argument.Moment
 		colour       string
 	)
 	cmd := &cobra.Command{
@@ -59,7 +59,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 			f.begin, f.to = since, until
 			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
 				if until.IsZero() {
-					until = query.EndOf(since)
+					until = argument.EndOf(since)
 				}
 				compared := make([]answer.Compared, len(all))
 				for n, a := range all {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
@@ -20,7 +21,7 @@ import (
 // getFlags are the flags of get.
 type getFlags struct {
 	askFlags
-	at, since, until query.Moment
+	at, since, until argument.Moment
 	deleted, clean   bool
 	labels, fields   string
 	labelsOf         labels.Selector
@@ -126,13 +127,13 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			o.Width = 0
 		}
 		if f.at.IsZero() && !f.deleted {
-			f.at = query.Latest()
+			f.at = argument.Latest()
 		}
 		s := all[0].Selection
 		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted,
 			One: len(s.Objects) == 1 && s.Objects[0].Name != ""}
 		g.Namespace = f.namespace()
-		g.Columns = func(j *query.Journal, s *index.Stream) ([]answer.Column, error) { return columns(cmd, j, s) }
+		g.Columns = func(j *question.Journal, s *index.Stream) ([]answer.Column, error) { return columns(cmd, j, s) }
 		if f.labels != "" || f.fields != "" {
 			g.Match = f.match
 		}
@@ -225,7 +226,7 @@ func pointer(path string) []byte {
 }
 
 // columns returns the columns that a CustomResourceDefinition in the journal gives a table of a stream's objects.
-func columns(cmd *cobra.Command, j *query.Journal, s *index.Stream) (all []answer.Column, err error) {
+func columns(cmd *cobra.Command, j *question.Journal, s *index.Stream) (all []answer.Column, err error) {
 	of, err := j.Columns(cmd.Context(), s)
 	if err != nil {
 		return nil, err

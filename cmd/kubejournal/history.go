@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/follow"
-	"kubejournal/internal/ask/query"
 )
 
 const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:
@@ -64,7 +65,7 @@ With --by it is 3 too if a version has no known writer.`,
 			}
 			f.from, f.begin, f.to, f.noEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
 			if related {
-				f.lines = query.AllLines
+				f.lines = archive.AllLines
 			}
 			if f.output == "yaml" {
 				f.applied = "-o yaml"
@@ -76,13 +77,11 @@ With --by it is 3 too if a version has no known writer.`,
 					h.Format, h.Style.Wide = "text", true
 				}
 				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
-				var objects []query.Object
+				var objects []argument.Object
 				for _, a := range all {
 					objects = append(objects, a.Selection.Objects...)
 				}
-				h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o query.Object) bool {
-					return o.Name == ""
-				})
+				h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
 				h.Owned, h.Related = related || len(args) > 0, related
 				if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
 					h.Style.Same = sameRows(all, f.namespace(), &h)

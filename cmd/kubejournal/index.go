@@ -6,7 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/verify"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -51,17 +52,17 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
 	return cmd
 }
 
-func indexJournal(cmd *cobra.Command, path string, verify bool) error {
-	j, err := query.Open(path, func(string) {})
+func indexJournal(cmd *cobra.Command, path string, check bool) error {
+	j, err := archive.Open(path, func(string) {})
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	if verify {
+	if check {
 		return verifyJournal(cmd, j)
 	}
 	tried := 0
-	j.Reindex(cmd.Context(), func(path string, fault error) {
+	verify.Reindex(cmd.Context(), j, func(path string, fault error) {
 		if tried++; fault != nil {
 			err = statusError(exitFault)
 			terminal.Note(cmd.ErrOrStderr(), fault.Error())
@@ -75,9 +76,9 @@ func indexJournal(cmd *cobra.Command, path string, verify bool) error {
 	return errors.Join(err, cmd.Context().Err())
 }
 
-func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
+func verifyJournal(cmd *cobra.Command, j *archive.Journal) error {
 	faults := 0
-	is, err := j.Verify(cmd.Context(), func(fault string) {
+	is, err := verify.Files(cmd.Context(), j, func(fault string) {
 		faults++
 		fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(fault))
 	})
@@ -97,7 +98,7 @@ func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 }
 
 // inWords says of how many files SEALED lines tell.
-func inWords(is query.Verified) (text string) {
+func inWords(is verify.Result) (text string) {
 	if is.Sealed > 0 {
 		text = fmt.Sprintf("; %s as sealed", count(is.Sealed, "file is", "files are"))
 	}

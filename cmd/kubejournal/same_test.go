@@ -56,15 +56,15 @@ func TestSameAnswers(t *testing.T) {
 	}
 }
 
-// question is what both commands are asked.
-type question struct {
+// sameQuestion is what both commands are asked.
+type sameQuestion struct {
 	args  []string // of both
 	types []string
 	last  int // -1 for all
 }
 
 // ask makes a random question.
-func ask(r *rand.Rand, lines, paths []string) (q question) {
+func ask(r *rand.Rand, lines, paths []string) (q sameQuestion) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	q.args = []string{"-o", "json"}
 	for _, path := range paths {
@@ -126,7 +126,7 @@ func ask(r *rand.Rand, lines, paths []string) (q question) {
 }
 
 // sameAnswer asks both commands. It returns how many lines there are, -1 for an unknown name.
-func sameAnswer(t *testing.T, q question) (int, bool) {
+func sameAnswer(t *testing.T, q sameQuestion) (int, bool) {
 	t.Helper()
 	status, all, why := execute(t, slices.Concat([]string{"history", "--all"}, q.args)...)
 	tail := []string{"tail", "--no-follow", "--lines", "all"}

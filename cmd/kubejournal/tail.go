@@ -14,8 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/cluster"
 	"kubejournal/internal/ask/follow"
-	"kubejournal/internal/ask/query"
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/host/terminal"
@@ -109,7 +110,7 @@ func newTailCommand() *cobra.Command {
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end with the last line that is there")
 	flags.Func("resource", "show these `RESOURCE`s or RESOURCE/NAMEs too, like an argument; may be repeated",
 		func(list string) error {
-			all, err := query.ObjectList(list)
+			all, err := argument.ObjectList(list)
 			f.Filter.Objects = append(f.Filter.Objects, all...)
 			return err
 		})
@@ -182,7 +183,7 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	objects, err := query.Objects(args)
+	objects, err := argument.Objects(args)
 	if err != nil {
 		return &usageError{cmd, err}
 	}
@@ -203,7 +204,7 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
 	}
 	if len(paths) > 1 {
-		clusters, err := query.Clusters(cmd.Context(), paths, func(string) {})
+		clusters, err := cluster.Group(cmd.Context(), paths, func(string) {})
 		if err != nil {
 			return err
 		}
@@ -284,6 +285,6 @@ func isFile(arg string) bool {
 	if info, err := os.Stat(arg); err == nil {
 		return !info.IsDir()
 	}
-	_, err := query.Objects([]string{arg})
+	_, err := argument.Objects([]string{arg})
 	return err != nil && strings.Contains(arg, "/")
 }

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/line"
 	"kubejournal/test/invariant"
@@ -17,7 +18,7 @@ import (
 // must be true. A doubt is deserved only if the same lines could also come from a history in which the answer is false.
 
 // questions asks about random moments and times between two of them: about a resource, one object, and a name that nothing has.
-func (o *oracle) questions(r *rand.Rand, sel *query.Selection, streams []modelStream) {
+func (o *oracle) questions(r *rand.Rand, sel *argument.Selection, streams []modelStream) {
 	o.t.Helper()
 	moment := func() time.Time {
 		at := o.began.Add(time.Duration(r.Int64N(int64(time.Since(o.began)) + 1)))
@@ -61,7 +62,7 @@ func (o *oracle) holes(streams []modelStream) (all [][2]time.Time) {
 }
 
 // one returns a selection of one object of a resource that was written, or of a name that nothing has.
-func (o *oracle) one(r *rand.Rand, sel *query.Selection, streams []modelStream) (*query.Selection, invariant.Key) {
+func (o *oracle) one(r *rand.Rand, sel *argument.Selection, streams []modelStream) (*argument.Selection, invariant.Key) {
 	gvr := streams[0].gvr
 	var written []written
 	for _, w := range o.written {
@@ -76,7 +77,7 @@ func (o *oracle) one(r *rand.Rand, sel *query.Selection, streams []modelStream) 
 			k.Name = w.name
 		}
 	}
-	of := &query.Selection{Objects: slices.Clone(sel.Objects)}
+	of := &argument.Selection{Objects: slices.Clone(sel.Objects)}
 	of.Objects[0].Name = k.Name
 	if k.Namespace != "" {
 		of.Namespaces = []string{k.Namespace}
@@ -88,9 +89,9 @@ func (o *oracle) one(r *rand.Rand, sel *query.Selection, streams []modelStream) 
 func (o *oracle) knows() bool { return !o.restored && o.defined == 0 && !o.fault.stalled() }
 
 // state asks for one time.
-func (o *oracle) state(sel *query.Selection, streams []modelStream, at time.Time, only invariant.Key) {
+func (o *oracle) state(sel *argument.Selection, streams []modelStream, at time.Time, only invariant.Key) {
 	o.t.Helper()
-	st, err := o.journal.State(o.t.Context(), sel, query.Moment{Time: at})
+	st, err := o.journal.State(o.t.Context(), sel, argument.Moment{Time: at})
 	must(o.t, err)
 	doubted, whole := o.deserved(st.Doubts, streams, at, at, only)
 	if whole || !o.knows() {
@@ -112,7 +113,7 @@ func place(k invariant.Key) string {
 // deserved checks that doubts about the time from since to until are deserved. It returns the objects that are in doubt, and
 // whether all are.
 func (o *oracle) deserved(
-	doubts []query.Doubt, streams []modelStream, since, until time.Time, only invariant.Key,
+	doubts []question.Doubt, streams []modelStream, since, until time.Time, only invariant.Key,
 ) (objects map[string]bool, whole bool) {
 	o.t.Helper()
 	objects = make(map[string]bool)
@@ -120,11 +121,11 @@ func (o *oracle) deserved(
 		for _, object := range d.Objects {
 			objects[object] = true
 		}
-		whole = whole || len(d.Objects) == 0 || d.Reason != query.Undated
+		whole = whole || len(d.Objects) == 0 || d.Reason != question.Undated
 		switch {
 		case d.AsOf:
 			o.t.Fatalf("from %s to %s, which are named: %+v", since, until, d)
-		case d.Reason == query.Undated:
+		case d.Reason == question.Undated:
 			o.undated(d, since, until)
 		case d.Stream != "":
 			o.uncovered(d, streams, since, until, only)
@@ -135,7 +136,7 @@ func (o *oracle) deserved(
 
 // undated checks that each object of a doubt has a line that may have been written before one of two times or after it: it came
 // late, does not say when it was written, and no line before it in its stream says that it was after that time.
-func (o *oracle) undated(d query.Doubt, since, until time.Time) {
+func (o *oracle) undated(d question.Doubt, since, until time.Time) {
 	o.t.Helper()
 	for _, object := range d.Objects {
 		may := false
@@ -164,7 +165,7 @@ func (o *oracle) undated(d query.Doubt, since, until time.Time) {
 
 // uncovered checks that a stream was not covered at all times from since to until, and that the one object that was asked for
 // has not the same line on both sides of a gap.
-func (o *oracle) uncovered(d query.Doubt, streams []modelStream, since, until time.Time, only invariant.Key) {
+func (o *oracle) uncovered(d question.Doubt, streams []modelStream, since, until time.Time, only invariant.Key) {
 	o.t.Helper()
 	covered := since
 	for _, c := range o.covered {
@@ -202,7 +203,7 @@ func (o *oracle) uncovered(d query.Doubt, streams []modelStream, since, until ti
 
 // between asks what happened between two times. Each write of that time has its row and each row its write, but for what is
 // in doubt.
-func (o *oracle) between(sel *query.Selection, streams []modelStream, since, until time.Time, only invariant.Key) {
+func (o *oracle) between(sel *argument.Selection, streams []modelStream, since, until time.Time, only invariant.Key) {
 	o.t.Helper()
 	for _, c := range o.covered {
 		for _, i := range c.Intervals {
@@ -212,7 +213,7 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 		}
 	}
 	until = latest(since, until)
-	from, to := query.Moment{Time: since}, query.Moment{Time: until}
+	from, to := argument.Moment{Time: since}, argument.Moment{Time: until}
 	doubts, err := o.journal.Uncovered(o.t.Context(), sel, from, to)
 	must(o.t, err)
 	type row struct {
@@ -285,9 +286,9 @@ func (o *oracle) logCoverage() {
 
 // deletions asks what was deleted between two times: each object that went then and did not come back, and each at a time
 // that the answer gives.
-func (o *oracle) deletions(sel *query.Selection, streams []modelStream, since, until time.Time, only invariant.Key) {
+func (o *oracle) deletions(sel *argument.Selection, streams []modelStream, since, until time.Time, only invariant.Key) {
 	o.t.Helper()
-	items, doubts, err := o.journal.Deleted(o.t.Context(), sel, query.Moment{Time: since}, query.Moment{Time: until})
+	items, doubts, err := o.journal.Deleted(o.t.Context(), sel, argument.Moment{Time: since}, argument.Moment{Time: until})
 	must(o.t, err)
 	doubted, whole := o.deserved(doubts, streams, since, until, only)
 	if whole || !o.knows() {
@@ -304,7 +305,7 @@ func (o *oracle) deletions(sel *query.Selection, streams []modelStream, since, u
 			continue
 		}
 		went[k] = append(went[k], w.at)
-		found := slices.ContainsFunc(items, func(i query.Item) bool { return i.Namespace == k.Namespace && i.Name == k.Name })
+		found := slices.ContainsFunc(items, func(i question.Item) bool { return i.Namespace == k.Namespace && i.Name == k.Name })
 		if !found && w.at.After(since.Add(time.Second)) && w.at.Before(until.Add(-lagging)) && !o.returned(streams, k, w.version, before.UID) {
 			o.logCoverage()
 			o.t.Fatalf("deleted from %s to %s, which are not in doubt (%+v): %v went at %s, version %d", since, until, doubts, k, w.at, w.version)

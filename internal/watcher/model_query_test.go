@@ -12,8 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/blame"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
@@ -38,7 +40,7 @@ func (m *model) ask(r *rand.Rand) {
 	case 1:
 		lines = alone // of one replica, which lost its checkpoint perhaps: it knew then what it had told itself
 	}
-	j, err := query.OpenAll(m.t.Context(), paths, &query.Selection{}, query.AllLines, func(text string) { m.t.Errorf("notice: %s", text) })
+	j, err := archive.OpenAll(m.t.Context(), paths, &argument.Selection{}, archive.AllLines, func(text string) { m.t.Errorf("notice: %s", text) })
 	must(m.t, err)
 	defer j.Close()
 	defer func() {
@@ -48,7 +50,7 @@ func (m *model) ask(r *rand.Rand) {
 			}
 		}
 	}()
-	o := &oracle{model: m, journal: j, streams: map[string][]modelStream{}, of: perStream(lines)}
+	o := &oracle{model: m, journal: question.Of(j), streams: map[string][]modelStream{}, of: perStream(lines)}
 	for i, l := range lines {
 		at, err := time.Parse(time.RFC3339Nano, l.Time)
 		must(m.t, err)
@@ -61,12 +63,12 @@ func (m *model) ask(r *rand.Rand) {
 		}
 	}
 	o.history()
-	o.covered, _ = j.Coverage(&query.Selection{}) // or nothing is known
+	o.covered, _ = j.Coverage(&argument.Selection{}) // or nothing is known
 	must(m.t, m.claims(o.covered, lines))
 	for _, name := range slices.Sorted(maps.Keys(o.streams)) {
-		object, err := query.ParseObject(name)
+		object, err := argument.ParseObject(name)
 		must(m.t, err)
-		sel := &query.Selection{Objects: []query.Object{object}}
+		sel := &argument.Selection{Objects: []argument.Object{object}}
 		if !m.restored && (m.defined == 0 || o.streams[name][0].gvr != widgets) {
 			o.versions(r, sel, o.streams[name])
 		}
@@ -91,13 +93,13 @@ func (o *oracle) selected(r *rand.Rand, paths []string) {
 	if of.Group != "" {
 		name += "." + of.Group
 	}
-	object, err := query.ParseObject(name + "/" + of.Name)
+	object, err := argument.ParseObject(name + "/" + of.Name)
 	must(o.t, err)
-	sel := &query.Selection{Objects: []query.Object{object}}
+	sel := &argument.Selection{Objects: []argument.Object{object}}
 	if of.Namespace != "" {
 		sel.Namespaces = []string{of.Namespace}
 	}
-	j, err := query.OpenAll(o.t.Context(), paths, sel, query.SelectedLines, func(text string) { o.t.Errorf("notice: %s", text) })
+	j, err := archive.OpenAll(o.t.Context(), paths, sel, archive.SelectedLines, func(text string) { o.t.Errorf("notice: %s", text) })
 	must(o.t, err)
 	defer j.Close()
 	var want, got []string
@@ -106,7 +108,7 @@ func (o *oracle) selected(r *rand.Rand, paths []string) {
 			want = append(want, l.Stream+" "+l.Type+" "+l.ID)
 		}
 	}
-	for v, err := range j.History(o.t.Context(), sel, query.Moment{}, query.Moment{}) {
+	for v, err := range question.Of(j).History(o.t.Context(), sel, argument.Moment{}, argument.Moment{}) {
 		must(o.t, err)
 		if !v.AboutStream() {
 			got = append(got, fmt.Sprintf("%s %s %s", v.Text(line.FieldStream), v.Text(line.FieldType), v.Text(line.FieldID)))
@@ -120,7 +122,7 @@ func (o *oracle) selected(r *rand.Rand, paths []string) {
 // oracle knows the answers without an index.
 type oracle struct {
 	*model
-	journal *query.Journal
+	journal *question.Journal
 	streams map[string][]modelStream // of which the journal has lines, by resource
 	of      map[string][]invariant.Line
 	lines   []told
@@ -139,16 +141,16 @@ const (
 )
 
 // versions asks for versions of the server. The journal has no doubt where it covers them, and only there.
-func (o *oracle) versions(r *rand.Rand, sel *query.Selection, streams []modelStream) {
+func (o *oracle) versions(r *rand.Rand, sel *argument.Selection, streams []modelStream) {
 	o.t.Helper()
 	var covered []uint64
-	states := map[uint64]*query.State{}
+	states := map[uint64]*question.State{}
 	last := o.srv.Version()
 	for version := uint64(1); version <= last; version++ {
 		if last > askedVersions && r.Uint64N(last) >= askedVersions {
 			continue
 		}
-		st, err := o.journal.State(o.t.Context(), sel, query.Moment{Version: version})
+		st, err := o.journal.State(o.t.Context(), sel, argument.Moment{Version: version})
 		must(o.t, err)
 		is := !slices.ContainsFunc(streams, func(s modelStream) bool { return !coversVersion(o.of[s.name], version) })
 		if is != (len(st.Doubts) == 0) {
@@ -197,7 +199,7 @@ func coversVersion(lines []invariant.Line, version uint64) bool {
 	return covered
 }
 
-func (o *oracle) readState(st *query.State) invariant.State {
+func (o *oracle) readState(st *question.State) invariant.State {
 	o.t.Helper()
 	state, mu := invariant.State{}, sync.Mutex{}
 	must(o.t, o.journal.Read(o.t.Context(), st.Items, func(i int, l *line.Fields) error {
@@ -249,7 +251,7 @@ func (o *oracle) replay(streams []modelStream, counts func(told) bool) said {
 	return s
 }
 
-func placesOf(st *query.State) map[identity]index.Place {
+func placesOf(st *question.State) map[identity]index.Place {
 	all := map[identity]index.Place{}
 	for _, i := range st.Items {
 		all[identity{i.Namespace, i.Name, i.UID}] = i.Last
@@ -258,7 +260,7 @@ func placesOf(st *query.State) map[identity]index.Place {
 }
 
 // same checks that a state has the objects that lines come to.
-func (o *oracle) same(st *query.State, want said) {
+func (o *oracle) same(st *question.State, want said) {
 	o.t.Helper()
 	got := map[identity]uint64{}
 	for k, place := range placesOf(st) {
@@ -270,12 +272,12 @@ func (o *oracle) same(st *query.State, want said) {
 }
 
 // seqs asks for lines, and for what changed between two of them.
-func (o *oracle) seqs(r *rand.Rand, sel *query.Selection, streams []modelStream) {
+func (o *oracle) seqs(r *rand.Rand, sel *argument.Selection, streams []modelStream) {
 	o.t.Helper()
-	var before *query.State
+	var before *question.State
 	for range askedMoments {
 		seq := 1 + r.Uint64N(uint64(len(o.lines)))
-		st, err := o.journal.State(o.t.Context(), sel, query.Moment{Seq: seq})
+		st, err := o.journal.State(o.t.Context(), sel, argument.Moment{Seq: seq})
 		must(o.t, err)
 		o.same(st, o.replay(streams, func(l told) bool { return l.Seq <= seq }))
 		doubts := 0
@@ -301,7 +303,7 @@ func (o *oracle) seqs(r *rand.Rand, sel *query.Selection, streams []modelStream)
 }
 
 // leadsTo checks that the difference of two states makes the second one of the first, and counts what lies between.
-func (o *oracle) leadsTo(sel *query.Selection, a, b *query.State) {
+func (o *oracle) leadsTo(sel *argument.Selection, a, b *question.State) {
 	o.t.Helper()
 	c, err := o.journal.Compare(o.t.Context(), sel, a.At, b.At)
 	must(o.t, err)
@@ -340,7 +342,7 @@ func (o *oracle) leadsTo(sel *query.Selection, a, b *query.State) {
 }
 
 // times asks for times: around lines, and any.
-func (o *oracle) times(r *rand.Rand, sel *query.Selection, streams []modelStream) {
+func (o *oracle) times(r *rand.Rand, sel *argument.Selection, streams []modelStream) {
 	o.t.Helper()
 	for range askedMoments {
 		at := o.began.Add(time.Duration(r.Int64N(int64(time.Since(o.began)) + 1)))
@@ -353,9 +355,9 @@ func (o *oracle) times(r *rand.Rand, sel *query.Selection, streams []modelStream
 
 // time asks for one time. What is said without a doubt is what the server had then: where a stream was followed live, up to
 // what a watch may lag behind, and up to the second that late lines have.
-func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time) {
+func (o *oracle) time(sel *argument.Selection, streams []modelStream, at time.Time) {
 	o.t.Helper()
-	st, err := o.journal.State(o.t.Context(), sel, query.Moment{Time: at})
+	st, err := o.journal.State(o.t.Context(), sel, argument.Moment{Time: at})
 	must(o.t, err)
 	covered := 0
 	late, until := map[string]bool{}, map[string]time.Time{} // by stream
@@ -429,7 +431,7 @@ func (o *oracle) passed(l told, at, until time.Time) bool {
 const tolerance = 3 * time.Second
 
 // truth checks that each object that is asked for is, or is not there, as at one of the versions that the server had about then.
-func (o *oracle) truth(st *query.State, streams []modelStream, asked func(invariant.Key) bool) {
+func (o *oracle) truth(st *question.State, streams []modelStream, asked func(invariant.Key) bool) {
 	o.t.Helper()
 	version := func(t time.Time) uint64 {
 		n := sort.Search(len(o.written), func(i int) bool { return o.written[i].at.After(t) })
@@ -442,8 +444,8 @@ func (o *oracle) truth(st *query.State, streams []modelStream, asked func(invari
 	if from == 0 {
 		return
 	}
-	// Streams that overlap lag each by itself: one may have an object that was made again while another has the one before it.
-	latest := &query.State{At: st.At}
+	// Streams that overlap lag each by itself: one may have an object that was made anew while another has the one before it.
+	latest := &question.State{At: st.At}
 	for i := range st.Items {
 		a := &st.Items[i]
 		if i+1 < len(st.Items) {
@@ -496,7 +498,7 @@ func (o *oracle) history() {
 		stream string
 	}
 	last := map[key]*invariant.Line{}
-	for v, err := range o.journal.History(o.t.Context(), &query.Selection{}, query.Moment{}, query.Moment{}) {
+	for v, err := range o.journal.History(o.t.Context(), &argument.Selection{}, argument.Moment{}, argument.Moment{}) {
 		must(o.t, err)
 		if n == len(o.lines) {
 			o.t.Fatalf("line %d %s is one too many", v.Seq, v.Raw)
@@ -549,11 +551,11 @@ func (o *oracle) blames(r *rand.Rand) {
 // blame compares an answer with a walk over all versions: a value is from the last line before which it was another one.
 func (o *oracle) blame(s modelStream, uid string) {
 	o.t.Helper()
-	kind, err := query.ParseObject(s.gvr.GroupResource().String())
+	kind, err := argument.ParseObject(s.gvr.GroupResource().String())
 	must(o.t, err)
 	var h blame.History
-	sel := &query.Selection{Objects: []query.Object{kind}, UIDs: map[string]bool{uid: true}}
-	for v, err := range o.journal.History(o.t.Context(), sel, query.Moment{}, query.Moment{}) {
+	sel := &argument.Selection{Objects: []argument.Object{kind}, UIDs: map[string]bool{uid: true}}
+	for v, err := range o.journal.History(o.t.Context(), sel, argument.Moment{}, argument.Moment{}) {
 		must(o.t, err)
 		must(o.t, h.Add(v.Fields))
 	}

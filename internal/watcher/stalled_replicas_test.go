@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/kube/fake"
 )
 
@@ -87,10 +88,10 @@ func TestPulseOfAKilledLeader(t *testing.T) {
 func (w *harness) togetherAt(b *harness, t time.Time) bool {
 	w.t.Helper()
 	paths := []string{w.journal(), b.journal()}
-	j, err := query.OpenAll(w.t.Context(), paths, &query.Selection{}, query.NoLines, func(string) {})
+	j, err := archive.OpenAll(w.t.Context(), paths, &argument.Selection{}, archive.NoLines, func(string) {})
 	must(w.t, err)
 	defer j.Close()
-	all, err := j.Coverage(&query.Selection{})
+	all, err := j.Coverage(&argument.Selection{})
 	must(w.t, err)
 	for _, i := range all[0].Intervals {
 		if !i.Late && !i.From.After(t) && i.To.After(t) {

@@ -21,7 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
+	"kubejournal/internal/ask/verify"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/kube/fake"
@@ -427,13 +430,14 @@ func (w *world) answers() error {
 func (w *world) ask() error {
 	var errs []error
 	fault := func(text string) { errs = append(errs, errors.New(text)) }
-	j, err := query.Open(w.journal(), fault)
+	opened, err := archive.Open(w.journal(), fault)
 	if err != nil {
 		return err
 	}
+	j := question.Of(opened)
 	defer j.Close()
 	ctx := context.Background()
-	is, err := j.Verify(ctx, fault)
+	is, err := verify.Files(ctx, opened, fault)
 	errs = append(errs, err)
 	ends, err := j.Ends(ctx) // a line about files that are gone may have come since
 	if err != nil {
@@ -441,7 +445,7 @@ func (w *world) ask() error {
 	}
 	oldest := ends[0].Begin.Seq
 	for seq := oldest; seq <= uint64(len(w.lines)); seq += 1 + uint64(is.Lines)/10 {
-		st, err := j.State(ctx, &query.Selection{}, query.Moment{Seq: seq})
+		st, err := j.State(ctx, &argument.Selection{}, argument.Moment{Seq: seq})
 		if err != nil {
 			errs = append(errs, err)
 			continue

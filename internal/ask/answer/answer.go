@@ -1,4 +1,4 @@
-// Package answer prints what package query finds in a journal: tables and YAML for people, JSON for programs.
+// Package answer prints what package question finds in a journal: tables and YAML for people, JSON for programs.
 package answer
 
 import (
@@ -12,7 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
@@ -79,9 +80,9 @@ func (o *Output) note(format string, args ...any) {
 // Note writes a sentence without its full stop, which begins with the cluster where several are asked.
 func (o *Output) Note(format string, args ...any) { o.note(format, args...) }
 
-// Doubt says why an answer may be incomplete, a line for each cause, and as of when it is. It returns ErrNotCovered
-// where there is a reason for doubt.
-func (o *Output) Doubt(doubts []query.Doubt) error {
+// Doubt says why an answer may be incomplete, a line for each cause, and as of when it is. It returns ErrNotCovered where
+// there is a reason for doubt.
+func (o *Output) Doubt(doubts []question.Doubt) error {
 	const most = 5 // lines
 	causes := causesOf(doubts)
 	for i, c := range causes {
@@ -91,7 +92,7 @@ func (o *Output) Doubt(doubts []query.Doubt) error {
 		}
 		o.note("%s", c.words())
 	}
-	if slices.ContainsFunc(doubts, func(d query.Doubt) bool { return !d.AsOf }) {
+	if slices.ContainsFunc(doubts, func(d question.Doubt) bool { return !d.AsOf }) {
 		return ErrNotCovered
 	}
 	return nil
@@ -99,15 +100,15 @@ func (o *Output) Doubt(doubts []query.Doubt) error {
 
 // cause is why several streams may lack changes, and the time from the first of them to the last.
 type cause struct {
-	query.Doubt
+	question.Doubt
 	streams []string
 	objects []string // those in doubt, if it is not all of them
 }
 
-// causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when
-// an answer is comes last.
-func causesOf(doubts []query.Doubt) (all []cause) {
-	doubts = slices.SortedStableFunc(slices.Values(doubts), func(a, b query.Doubt) int {
+// causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when an
+// answer is comes last.
+func causesOf(doubts []question.Doubt) (all []cause) {
+	doubts = slices.SortedStableFunc(slices.Values(doubts), func(a, b question.Doubt) int {
 		if a.AsOf != b.AsOf {
 			if a.AsOf {
 				return 1
@@ -130,7 +131,7 @@ func causesOf(doubts []query.Doubt) (all []cause) {
 		switch {
 		case c.AsOf:
 			if c.To = d.From; c.Reason != d.Reason {
-				c.Reason = query.NotConfirmed
+				c.Reason = question.NotConfirmed
 			}
 		case d.To.IsZero() || !c.To.IsZero() && d.To.After(c.To):
 			c.To = d.To
@@ -143,7 +144,7 @@ func causesOf(doubts []query.Doubt) (all []cause) {
 }
 
 // objectsOf returns the objects of a doubt with their resource.
-func objectsOf(d query.Doubt) (all []string) {
+func objectsOf(d question.Doubt) (all []string) {
 	resource := line.ParseStreamName(d.Stream).Resource
 	for _, o := range d.Objects {
 		all = append(all, printable(resource+" "+o))
@@ -155,7 +156,7 @@ func objectsOf(d query.Doubt) (all []string) {
 const near = 5 * time.Second
 
 // joins reports whether a doubt that begins later has the same cause. As of when an answer is has one line.
-func (c *cause) joins(d *query.Doubt) bool {
+func (c *cause) joins(d *question.Doubt) bool {
 	if c.AsOf || d.AsOf {
 		return c.AsOf && d.AsOf
 	}
@@ -170,7 +171,7 @@ func (c *cause) words() string {
 	}
 	when := why(c.Reason)
 	switch {
-	case c.Reason == query.NotConfirmed:
+	case c.Reason == question.NotConfirmed:
 		when = "this was last confirmed"
 	case c.Reason == coverage.Removed:
 		when = "it was " + when
@@ -185,7 +186,7 @@ func (c *cause) words() string {
 }
 
 // HeldBack says which streams may have had changes that the journal is not to have.
-func (o *Output) HeldBack(held []query.Held) {
+func (o *Output) HeldBack(held []archive.Held) {
 	if len(held) == 0 {
 		return
 	}
@@ -269,7 +270,7 @@ func kind(s *index.Stream) string {
 }
 
 // title returns an object as a person would name it.
-func title(i *query.Item) string {
+func title(i *question.Item) string {
 	name := i.Name
 	if i.Namespace != "" {
 		name = i.Namespace + "/" + name

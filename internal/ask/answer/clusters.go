@@ -6,16 +6,17 @@ import (
 	"iter"
 	"slices"
 
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/follow"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/rawjson"
 )
 
 // Asked is a cluster that is asked: its journals as one, what is selected of them, and where its answer goes.
 type Asked struct {
 	Cluster   string // empty where one is asked alone
-	Journal   *query.Journal
-	Selection *query.Selection
+	Journal   *question.Journal
+	Selection *argument.Selection
 	Output    *Output
 }
 

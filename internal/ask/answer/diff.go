@@ -11,7 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
@@ -49,7 +50,7 @@ type diff struct {
 
 // pair is an object at both moments. Its sides are empty where it was not there.
 type pair struct {
-	*query.Change
+	*question.Change
 	from, to yamltext.Side
 	points   [2]*Point
 	ops      []byte // what changed, if it was there at both
@@ -71,7 +72,7 @@ func (p *pair) same() bool {
 // Compared is a cluster with its states at two moments.
 type Compared struct {
 	Asked
-	*query.Comparison
+	*question.Comparison
 }
 
 // Print shows what differs, and counts what changed in between and does not differ.
@@ -120,12 +121,12 @@ func (d *diff) finish() error {
 	return doubt
 }
 
-// all shows all objects, those last of which the versions in between must be looked at too: what reads the same, and
-// what has redacted values.
-func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) error {
+// all shows all objects, those last of which the versions in between must be looked at too: what reads the same, and what has
+// redacted values.
+func (d *diff) all(ctx context.Context, j *question.Journal, c *question.Comparison) error {
 	var (
 		later []*pair
-		of    []*query.Change
+		of    []*question.Change
 	)
 	for i := range c.Changes {
 		p, err := d.pair(ctx, j, &c.Changes[i])
@@ -143,7 +144,7 @@ func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) e
 		}
 	}
 	var ops []byte
-	err := j.Between(ctx, c, of, func(i int, v *query.Version) error {
+	err := j.Between(ctx, c, of, func(i int, v *archive.Version) error {
 		return later[i].look(ctx, v, &ops)
 	})
 	if err != nil {
@@ -164,9 +165,9 @@ func (d *diff) all(ctx context.Context, j *query.Journal, c *query.Comparison) e
 }
 
 // look takes a version in between into account.
-func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
+func (p *pair) look(ctx context.Context, v *archive.Version, ops *[]byte) error {
 	partial, err := compare(ctx, v, ops)
-	removed := errors.Is(err, query.ErrRemoved) // the doubts say so
+	removed := errors.Is(err, archive.ErrRemoved) // the doubts say so
 	if err != nil && !removed {
 		return err
 	}
@@ -186,12 +187,12 @@ func (p *pair) look(ctx context.Context, v *query.Version, ops *[]byte) error {
 const redacted = `"REDACTED"`
 
 // pair reads an object at both moments; nil where one of its lines is gone.
-func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pair, error) {
+func (d *diff) pair(ctx context.Context, j *question.Journal, c *question.Change) (*pair, error) {
 	p := &pair{Change: c}
 	var before []byte
 	var lack [2]string
 	for n, of := range []struct {
-		item *query.Item
+		item *question.Item
 		side *yamltext.Side
 	}{{c.Before, &p.from}, {c.After, &p.to}} {
 		of.side.Title = "/dev/null"
@@ -362,7 +363,7 @@ func count(n int, what string) string {
 }
 
 // passed prints what came and went in between, for programs; explain counts it for people.
-func (d *diff) passed(c *query.Comparison) error {
+func (d *diff) passed(c *question.Comparison) error {
 	if d.Format != "json" {
 		return nil
 	}
@@ -413,16 +414,16 @@ func pointOf(l *line.Fields) *Point {
 
 // Summary is the last line of diff -o json. Fields may be added to it.
 type Summary struct {
-	Change    string         `json:"change"`            // SUMMARY
-	Cluster   string         `json:"cluster,omitempty"` // where several are asked: each has its own
-	Since     string         `json:"since"`
-	Until     string         `json:"until"`
-	Different int            `json:"different"` // objects that are ADDED, MODIFIED or DELETED
-	Reverted  int            `json:"reverted"`
-	Transient int            `json:"transient"`
-	Hidden    map[string]int `json:"hidden,omitempty"` // by the class of noise
-	Gone      int            `json:"gone,omitempty"`   // objects with lines in files that were removed
-	Doubts    []query.Doubt  `json:"notCovered,omitempty"`
+	Change    string           `json:"change"`            // SUMMARY
+	Cluster   string           `json:"cluster,omitempty"` // where several are asked: each has its own
+	Since     string           `json:"since"`
+	Until     string           `json:"until"`
+	Different int              `json:"different"` // objects that are ADDED, MODIFIED or DELETED
+	Reverted  int              `json:"reverted"`
+	Transient int              `json:"transient"`
+	Hidden    map[string]int   `json:"hidden,omitempty"` // by the class of noise
+	Gone      int              `json:"gone,omitempty"`   // objects with lines in files that were removed
+	Doubts    []question.Doubt `json:"notCovered,omitempty"`
 }
 
 // json prints an object for programs.
@@ -444,7 +445,7 @@ func (d *diff) json(change string, p *pair) error {
 	}, "")
 }
 
-func (d *diff) summary(c *query.Comparison) error {
+func (d *diff) summary(c *question.Comparison) error {
 	return d.o.JSON(&Summary{
 		Change: "SUMMARY", Cluster: d.c.Cluster, Since: c.From.Text(), Until: c.To.Text(),
 		Different: d.different, Reverted: len(d.back), Transient: len(c.Passed),
@@ -453,7 +454,7 @@ func (d *diff) summary(c *query.Comparison) error {
 }
 
 // explain counts what the difference does not show.
-func (d *diff) explain(c *query.Comparison) {
+func (d *diff) explain(c *question.Comparison) {
 	if len(d.back) > 0 {
 		d.o.note("changed and changed back: %s", some(d.back))
 	}
@@ -480,7 +481,7 @@ func (d *diff) explain(c *query.Comparison) {
 }
 
 // byKind counts objects by their kinds, and names some of each.
-func byKind(all []query.Change) []string {
+func byKind(all []question.Change) []string {
 	names := map[string][]string{}
 	var order []*index.Stream
 	for i := range all {

@@ -12,7 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/restore"
 	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/format/index"
@@ -30,18 +31,18 @@ type Get struct {
 	Deleted bool
 	// Replaced says of each deleted object whether another one took its name, which applying it would overwrite.
 	Replaced []bool
-	At       query.Moment
+	At       argument.Moment
 	// Namespace is the one that was asked for, which the table does not repeat; empty for several.
 	Namespace string
 	// Columns returns the columns that a table of a stream's objects has beside its own; nil for none.
-	Columns func(*query.Journal, *index.Stream) ([]Column, error)
+	Columns func(*question.Journal, *index.Stream) ([]Column, error)
 }
 
 // Found is a cluster with the objects that were there, and why that may not be all.
 type Found struct {
 	Asked
-	Items  []query.Item
-	Doubts []query.Doubt
+	Items  []question.Item
+	Doubts []question.Doubt
 
 	lost, shown int
 	truncated   bool // an object was shown that is not whole
@@ -71,7 +72,7 @@ func (f *Found) noteMayMatch() bool {
 }
 
 // drop reports whether the object of a line is not asked for.
-func (g *Get) drop(f *Found, i *query.Item, l *line.Fields) bool {
+func (g *Get) drop(f *Found, i *question.Item, l *line.Fields) bool {
 	if g.Match == nil {
 		return false
 	}
@@ -84,7 +85,7 @@ func (g *Get) drop(f *Found, i *query.Item, l *line.Fields) bool {
 
 // found is an object to show in a table.
 type found struct {
-	*query.Item
+	*question.Item
 	cluster string
 	cells   []string
 }
@@ -96,7 +97,7 @@ func (g *Get) Items(ctx context.Context, all []Found, o *Output) error {
 	for n := range all {
 		f := &all[n]
 		f.mayMatch = &names{}
-		f.Items = slices.DeleteFunc(slices.Clone(f.Items), func(i query.Item) bool {
+		f.Items = slices.DeleteFunc(slices.Clone(f.Items), func(i question.Item) bool {
 			if i.Gone {
 				f.lost++
 			}
@@ -209,8 +210,8 @@ func (g *Get) columns(all []Found) ([]Column, error) {
 	return g.Columns(all[0].Journal, first)
 }
 
-func severalKinds(first *index.Stream, items []query.Item) bool {
-	return slices.ContainsFunc(items, func(i query.Item) bool {
+func severalKinds(first *index.Stream, items []question.Item) bool {
+	return slices.ContainsFunc(items, func(i question.Item) bool {
 		return i.Stream.Resource != first.Resource || i.Stream.Group != first.Group
 	})
 }
@@ -374,7 +375,7 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 }
 
 // ended says when an object was deleted, as far as that is known.
-func ended(i *query.Item) string {
+func ended(i *question.Item) string {
 	if i.EndedAfter.IsZero() || i.EndedAfter.Unix() == i.Ended.Unix() {
 		return local(i.Ended)
 	}
@@ -524,7 +525,7 @@ func (g *Get) objects(ctx context.Context, f *Found) (shown int, err error) {
 }
 
 // objectOf returns a copy of a line's object, with what names it where there is no more.
-func objectOf(l *line.Fields, item *query.Item) []byte {
+func objectOf(l *line.Fields, item *question.Item) []byte {
 	apiVersion := strings.TrimPrefix(string(l.Text(line.FieldGroup))+"/"+string(l.Text(line.FieldVersion)), "/")
 	if object := named(l.Object, apiVersion, item.Stream.Kind); len(object) > 0 {
 		return bytes.Clone(object)
@@ -538,7 +539,7 @@ func objectOf(l *line.Fields, item *query.Item) []byte {
 }
 
 // between says when it was that an object was deleted in a gap.
-func (g *Get) between(i *query.Item, o *Output) {
+func (g *Get) between(i *question.Item, o *Output) {
 	if !i.EndedAfter.IsZero() && i.EndedAfter.Unix() != i.Ended.Unix() {
 		o.note("%s: deleted between %s and %s", title(i), local(i.EndedAfter), until(i.EndedAfter, i.Ended))
 	}

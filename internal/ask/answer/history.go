@@ -14,8 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/follow"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
@@ -26,16 +28,16 @@ import (
 
 // History says which versions are shown, and how.
 type History struct {
-	Since, Until query.Moment
+	Since, Until argument.Moment
 	By           string // a field manager, with or without its subresource; * stands for anything
 	Field        Path
-	Deleted      bool          // deletions alone
-	All          bool          // noise too
-	Owned        bool          // what controllers made too, and Events
-	Related      bool          // the selection is of one object and those that belong to it
-	Patch        bool          // with the difference of each version
-	One          bool          // an object was named
-	Doubts       []query.Doubt // of Since and Until
+	Deleted      bool             // deletions alone
+	All          bool             // noise too
+	Owned        bool             // what controllers made too, and Events
+	Related      bool             // the selection is of one object and those that belong to it
+	Patch        bool             // with the difference of each version
+	One          bool             // an object was named
+	Doubts       []question.Doubt // of Since and Until
 	Format       string
 	Style        follow.Style
 }
@@ -112,7 +114,7 @@ func (h *history) lines(ctx context.Context) error {
 	if h.Format == "text" {
 		h.remarks = follow.NewRemarks(h.p, j, s, h.Since, h.Until)
 	}
-	sections := []query.Span{{End: math.MaxUint64}}
+	sections := []question.Span{{End: math.MaxUint64}}
 	if h.One && !h.Related && !h.among && h.Format != "json" {
 		all, err := j.Objects(ctx, s, h.Since, h.Until)
 		if err != nil {
@@ -149,9 +151,9 @@ func (h *history) finish(ctx context.Context) error {
 	return ErrNotCovered // the manager may have written those, and they may have changed anything
 }
 
-// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all
-// lines, where there is one section.
-func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
+// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
+// where there is one section.
+func (h *history) section(ctx context.Context, j *question.Journal, s *argument.Selection, all []question.Span, n int) error {
 	h.gaps = map[string]*line.Fields{}
 	h.remarks.Restart()
 	is, end := all[n], uint64(math.MaxUint64)
@@ -221,7 +223,7 @@ func (h *history) remark(at time.Time, text string) error {
 	return h.p.Note(at, text)
 }
 
-func (h *history) version(ctx context.Context, v *query.Version) error {
+func (h *history) version(ctx context.Context, v *archive.Version) error {
 	if h.Format == "json" && !h.filters() {
 		h.shown++
 		return h.p.Print(v.Fields)
@@ -236,7 +238,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 		return nil
 	}
 	partial, err := compare(ctx, v, &h.ops)
-	removed := errors.Is(err, query.ErrRemoved)
+	removed := errors.Is(err, archive.ErrRemoved)
 	if err != nil && !removed {
 		return err
 	}
@@ -295,7 +297,7 @@ func (h *history) filters() bool {
 	return h.Deleted || h.By != "" || len(h.Field) > 0 || !h.All
 }
 
-func (h *history) isBy(v *query.Version) bool {
+func (h *history) isBy(v *archive.Version) bool {
 	if h.By == "" {
 		return true
 	}
@@ -316,16 +318,16 @@ func (h *history) isBy(v *query.Version) bool {
 }
 
 // mayBeBy reports whether the manager that is asked for may have written a version of which no writer is known.
-func (h *history) mayBeBy(v *query.Version) bool {
+func (h *history) mayBeBy(v *archive.Version) bool {
 	return len(v.Text(line.FieldManager)) == 0 && !firstSight(v) || v.Type() == line.Deleted
 }
 
 // firstSight reports whether a version existed when its stream began. A change between two attempts at a first list did not.
-func firstSight(v *query.Version) bool { return v.Snapshot() && v.Type() == line.Added }
+func firstSight(v *archive.Version) bool { return v.Snapshot() && v.Type() == line.Added }
 
 // countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no
 // managedFields, as docs/line.md says: of these, it is not known of any.
-func (h *history) countUnknown(v *query.Version) {
+func (h *history) countUnknown(v *archive.Version) {
 	unnamed := v.Type() == line.Deleted
 	for op := range rawjson.Elements(v.Value(line.FieldChanges)) {
 		switch string(rawjson.Inside(rawjson.Pick(op, "path")[0])) {
@@ -344,8 +346,8 @@ func (h *history) countUnknown(v *query.Version) {
 
 // compare gives a line the changes from the version before, where it does not have them. They are in ops. partial
 // reports whether there may be more changes than the line then has, since it or the one before is truncated. The
-// error is query.ErrRemoved where that was removed.
-func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, err error) {
+// error is archive.ErrRemoved where that was removed.
+func compare(ctx context.Context, v *archive.Version, ops *[]byte) (partial bool, err error) {
 	if len(v.Value(line.FieldChanges)) > 0 || v.Type() == line.Deleted {
 		return len(v.Value(line.FieldChangesOmitted)) > 0, nil
 	}
@@ -373,7 +375,7 @@ func compare(ctx context.Context, v *query.Version, ops *[]byte) (partial bool, 
 }
 
 // noise returns which class of noise a version is.
-func (h *history) noise(v *query.Version) rows.Noise {
+func (h *history) noise(v *archive.Version) rows.Noise {
 	class := rows.NoiseOf(v.Fields, v.Value(line.FieldChanges))
 	switch {
 	case class == rows.EventObject && h.Owned:
@@ -384,9 +386,8 @@ func (h *history) noise(v *query.Version) rows.Noise {
 	return class
 }
 
-// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of
-// it.
-func owned(v *query.Version) bool {
+// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of it.
+func owned(v *archive.Version) bool {
 	controlled := false
 	for owner := range rawjson.Elements(rawjson.At(v.Object, []byte("/metadata/ownerReferences"))) {
 		controlled = controlled || string(rawjson.Pick(owner, "controller")[0]) == "true"
@@ -410,7 +411,7 @@ func owned(v *query.Version) bool {
 }
 
 // hold takes note of a GAP or a SYNCED without showing it.
-func (h *history) hold(v *query.Version) error {
+func (h *history) hold(v *archive.Version) error {
 	h.remarks.Gap(v.Fields)
 	stream := string(v.Text(line.FieldStream))
 	if v.Type() != line.Gap {
@@ -426,7 +427,7 @@ func (h *history) hold(v *query.Version) error {
 }
 
 // mark shows a GAP and the SYNCED that ends it, unless nothing had changed.
-func (h *history) mark(v *query.Version) error {
+func (h *history) mark(v *archive.Version) error {
 	stream := string(v.Text(line.FieldStream))
 	if v.Type() == line.Gap {
 		if err := h.hold(v); err != nil || h.Format == "yaml" {
@@ -497,7 +498,7 @@ func (h *history) row(l *line.Fields) error {
 }
 
 // another remarks where a name is another object's from now on, in a table of several objects.
-func (h *history) another(v *query.Version) error {
+func (h *history) another(v *archive.Version) error {
 	if !h.One || !h.Related && !h.among || h.Format != "text" {
 		return nil
 	}
@@ -509,7 +510,7 @@ func (h *history) another(v *query.Version) error {
 	return h.p.Note(v.Time, "another object of that name: uid "+printable(uid))
 }
 
-func (h *history) show(ctx context.Context, v *query.Version) error {
+func (h *history) show(ctx context.Context, v *archive.Version) error {
 	if h.Format == "yaml" {
 		return h.object(v)
 	}
@@ -523,7 +524,7 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 	return h.patch(ctx, v)
 }
 
-func (h *history) object(v *query.Version) error {
+func (h *history) object(v *archive.Version) error {
 	var text []byte
 	if why := lacking(v.Fields); why != "" {
 		text = fmt.Appendf(text, "# incomplete: %s\n", printable(detailed(why, v.Fields)))
@@ -542,9 +543,9 @@ func (h *history) object(v *query.Version) error {
 }
 
 // patch shows the difference from the version before.
-func (h *history) patch(ctx context.Context, v *query.Version) error {
+func (h *history) patch(ctx context.Context, v *archive.Version) error {
 	previous, err := v.Previous(ctx)
-	if err != nil && !errors.Is(err, query.ErrRemoved) { // which is counted
+	if err != nil && !errors.Is(err, archive.ErrRemoved) { // which is counted
 		return err
 	}
 	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 )
@@ -51,9 +51,9 @@ pods                                                            2026-11-20 14:00
 
 // TestByKind counts objects with the names that kubectl takes.
 func TestByKind(t *testing.T) {
-	of := func(group, resource, kind string, names ...string) (all []query.Change) {
+	of := func(group, resource, kind string, names ...string) (all []question.Change) {
 		for _, name := range names {
-			all = append(all, query.Change{Before: &query.Item{Name: name, Stream: &index.Stream{Group: group, Resource: resource, Kind: kind}}})
+			all = append(all, question.Change{Before: &question.Item{Name: name, Stream: &index.Stream{Group: group, Resource: resource, Kind: kind}}})
 		}
 		return all
 	}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
@@ -65,7 +65,7 @@ func BenchmarkFile(b *testing.B) {
 			"terminal":           show(Options{Lines: All}, Style{Width: width, Colour: true}),
 			"json":               show(Options{Lines: All}, Style{JSON: true}),
 			"json on a terminal": show(Options{Lines: All}, Style{JSON: true, Width: width}),
-			"filtered":           show(Options{Lines: All, Filter: query.Filter{Selection: query.Selection{Objects: objects(b, "deploy")}}}, Style{}),
+			"filtered":           show(Options{Lines: All, Filter: argument.Filter{Selection: argument.Selection{Objects: objects(b, "deploy")}}}, Style{}),
 			"raw": func(b *testing.B) {
 				var r journal.Reader
 				for range b.N {

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/verify"
 	"kubejournal/internal/format/journal"
 )
 
@@ -46,11 +48,11 @@ func TestClockSet(t *testing.T) {
 			}
 		}
 		if indexed {
-			j, err := query.Open(path, func(string) {})
+			j, err := archive.Open(path, func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}
-			j.Reindex(t.Context(), func(path string, err error) {
+			verify.Reindex(t.Context(), j, func(path string, err error) {
 				if err != nil {
 					t.Errorf("%s: %v", path, err)
 				}
@@ -75,7 +77,7 @@ func TestClockSet(t *testing.T) {
 					if lines != All {
 						want = want[max(len(want)-lines, 0):]
 					}
-					f := query.Filter{Since: query.Moment{Time: since}, Until: query.Moment{Time: until}}
+					f := argument.Filter{Since: argument.Moment{Time: since}, Until: argument.Moment{Time: until}}
 					got, _ := shownOf(t, path, Options{Lines: lines, Filter: f})
 					if !slices.Equal(got, want) {
 						t.Errorf("the last %d from %s to %s, indexes %t: %v, want %v", lines, since, until, indexed, got, want)
@@ -91,7 +93,7 @@ func TestClockSetInOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal-2026-11-20T15-00-20.000.jsonl")
 	ahead := strings.Replace(numbered(2), "2026-11-20", "2026-11-21", 1)
 	write(t, path, numbered(1)+"\n"+ahead+"\n"+numbered(3)+"\n")
-	got, _ := shownOf(t, path, Options{Lines: All, Filter: query.Filter{Until: query.Moment{Time: start.Add(time.Minute)}}})
+	got, _ := shownOf(t, path, Options{Lines: All, Filter: argument.Filter{Until: argument.Moment{Time: start.Add(time.Minute)}}})
 	if !slices.Equal(got, []int{1, 3}) {
 		t.Errorf("%v", got)
 	}

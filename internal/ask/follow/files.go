@@ -1,5 +1,4 @@
-// Package follow shows journal lines to people: those that a history has, as package query has them, and those that
-// come.
+// Package follow shows journal lines to people: those that a history has, as package question has them, and those that come.
 //
 // Lines that come are shown once, in the order of seq: when the active file is rotated by the daemon or renamed by
 // logrotate, when several rotations happen between two checks, when it is removed, truncated or replaced. Where lines
@@ -31,7 +30,9 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/disk"
@@ -71,7 +72,7 @@ func openAlone(paths []string) (*os.File, error) {
 	for i := 0; i < len(paths) && regular; i++ {
 		path = resolved(paths[i])
 		info, err := os.Stat(path)
-		regular = err != nil || info.IsDir() || info.Mode().IsRegular() // package query says what is wrong
+		regular = err != nil || info.IsDir() || info.Mode().IsRegular() // package archive says what is wrong
 	}
 	if len(paths) > 1 {
 		if !regular {
@@ -130,15 +131,16 @@ func (o *Options) files(ctx context.Context, paths []string, p *Printer) error {
 // past shows the lines that a history has, and returns where their journals end.
 func (o *Options) past(
 	ctx context.Context, paths []string, p *Printer, several *several,
-) (ends []query.End, shown bool, err error) {
+) (ends []archive.End, shown bool, err error) {
 	s := &o.Filter.Selection
 	s.Objects, s.Wait = slices.Clone(s.Objects), o.Follow
-	j, err := query.OpenAll(ctx, paths, s, query.SelectedLines, func(text string) { o.notice("%s", text) })
-	if j != nil {
-		defer j.Close()
+	opened, err := archive.OpenAll(ctx, paths, s, archive.SelectedLines, func(text string) { o.notice("%s", text) })
+	if opened != nil {
+		defer opened.Close()
 	}
+	j := question.Of(opened)
 	if len(paths) == 1 && errors.Is(err, journal.ErrNoLine) {
-		return []query.End{{Path: resolved(paths[0])}}, false, nil
+		return []archive.End{{Path: resolved(paths[0])}}, false, nil
 	}
 	if err != nil {
 		return nil, false, o.unknownName(ctx, j, err)
@@ -147,7 +149,7 @@ func (o *Options) past(
 	if ends, err = j.Ends(ctx); err != nil {
 		return nil, false, err
 	}
-	begin := slices.MinFunc(ends, func(a, b query.End) int { return a.Begin.Time.Compare(b.Begin.Time) }).Begin
+	begin := slices.MinFunc(ends, func(a, b archive.End) int { return a.Begin.Time.Compare(b.Begin.Time) }).Begin
 	if begin.Seq > 0 {
 		o.noticeBegin(begin.Seq, begin.Time)
 	}
@@ -187,7 +189,7 @@ func (o *Options) past(
 
 // missing says which lines are not in the files any more after the first one that was shown, or that is the
 // journal's first where no line was. doubt says it where a time is asked for.
-func (o *Options) missing(ctx context.Context, j *query.Journal, from uint64) error {
+func (o *Options) missing(ctx context.Context, j *question.Journal, from uint64) error {
 	if f := &o.Filter; o.Doubt == nil || o.Lines == 0 || !f.Since.IsZero() || !f.Until.IsZero() {
 		return nil
 	}
@@ -201,7 +203,7 @@ func (o *Options) missing(ctx context.Context, j *query.Journal, from uint64) er
 }
 
 // doubt says why lines of the time that is asked for may be missing.
-func (o *Options) doubt(ctx context.Context, j *query.Journal) error {
+func (o *Options) doubt(ctx context.Context, j *question.Journal) error {
 	f := &o.Filter
 	if o.Doubt == nil || f.Since.IsZero() && f.Until.IsZero() {
 		return nil
@@ -210,8 +212,8 @@ func (o *Options) doubt(ctx context.Context, j *query.Journal) error {
 	if err != nil {
 		return err
 	}
-	said := func(d query.Doubt) bool {
-		return slices.ContainsFunc(f.Unwatched, func(u query.Doubt) bool { return u.Reason == d.Reason })
+	said := func(d question.Doubt) bool {
+		return slices.ContainsFunc(f.Unwatched, func(u *argument.UnknownError) bool { return u.Text == d.Reason })
 	}
 	if err := o.Doubt(slices.DeleteFunc(doubts, said)); err != nil && !o.Follow {
 		o.doubted = ErrNotCovered
@@ -220,27 +222,27 @@ func (o *Options) doubt(ctx context.Context, j *query.Journal) error {
 }
 
 // remarks returns the remarks of lines that begin with one of a time.
-func (o *Options) remarks(p *Printer, j *query.Journal, first time.Time) *Remarks {
+func (o *Options) remarks(p *Printer, j *question.Journal, first time.Time) *Remarks {
 	since := o.Filter.Since
 	if since.IsZero() {
-		since = query.Moment{Time: first}
+		since = argument.Moment{Time: first}
 	}
 	return NewRemarks(p, j, &o.Filter.Selection, since, o.Filter.Until)
 }
 
 // unwatched returns an error, in the place of one for a resource that nobody watched ErrNotCovered.
 func (o *Options) unwatched(err error) error {
-	if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
+	if u, ok := errors.AsType[*argument.UnknownError](err); ok && u.Unwatched {
 		o.notice("%v", u)
 		return ErrNotCovered
 	}
 	return err
 }
 
-// unknownName says why a name may have been there that no line is about. It returns ErrNotCovered where there is a
-// reason, else the error.
-func (o *Options) unknownName(ctx context.Context, j *query.Journal, err error) error {
-	u, ok := errors.AsType[*query.UnknownError](err)
+// unknownName says why a name may have been there that no line is about. It returns ErrNotCovered where there is a reason, else
+// the error.
+func (o *Options) unknownName(ctx context.Context, j *question.Journal, err error) error {
+	u, ok := errors.AsType[*argument.UnknownError](err)
 	if !ok || u.Unwatched {
 		return o.unwatched(err)
 	}
@@ -251,7 +253,7 @@ func (o *Options) unknownName(ctx context.Context, j *query.Journal, err error) 
 	if failed != nil {
 		return failed
 	}
-	if !slices.ContainsFunc(doubts, func(d query.Doubt) bool { return !d.AsOf }) {
+	if !slices.ContainsFunc(doubts, func(d question.Doubt) bool { return !d.AsOf }) {
 		return err
 	}
 	o.notice("%v", u)
@@ -273,25 +275,22 @@ func (o *Options) noticeUnknown() {
 	if o.Follow {
 		waiting = "; waiting for one"
 	}
-	for _, d := range o.Filter.Unwatched {
-		o.notice("%s%s", d.Reason, waiting)
-	}
-	for _, absent := range o.Filter.Absent {
-		o.notice("%v%s", absent, waiting)
+	for _, u := range slices.Concat(o.Filter.Unwatched, o.Filter.Absent) {
+		o.notice("%v%s", u, waiting)
 	}
 }
 
 // noticeBegin says that the line with that seq and time is the journal's first, if more was asked for.
 func (o *Options) noticeBegin(seq uint64, at time.Time) {
 	if since := o.Filter.Since; !since.IsZero() && since.Before(seq, at) {
-		o.notice("the journal begins with line %d, of %s", seq, query.Moment{Time: at})
+		o.notice("the journal begins with line %d, of %s", seq, argument.Moment{Time: at})
 	}
 }
 
 // tail follows one journal.
 type tail struct {
 	o     Options
-	match *query.Matcher
+	match *argument.Matcher
 	out   output
 	path  string // of the active file, no symbolic link
 
@@ -315,7 +314,7 @@ type output interface {
 
 func newTail(path string, o Options, out output) *tail {
 	t := &tail{o: o, out: out, path: path}
-	t.match = &query.Matcher{Filter: &t.o.Filter}
+	t.match = &argument.Matcher{Filter: &t.o.Filter}
 	return t
 }
 
@@ -329,7 +328,7 @@ func (t *tail) close() {
 
 // open opens the active file where the lines end that were shown. If it is another one meanwhile, it is read from its
 // beginning, and what came between is found as after each rotation.
-func (t *tail) open(e *query.End) error {
+func (t *tail) open(e *archive.End) error {
 	t.last, t.newest = e.Seq, e.Time
 	f, err := os.Open(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -360,14 +359,14 @@ func (t *tail) seek(offset int64) {
 
 // openForeign opens a file that does not begin with a journal line at the first of the last lines that are wanted.
 func (t *tail) openForeign(ctx context.Context) error {
-	if err := t.open(&query.End{}); err != nil || t.in.f == nil {
+	if err := t.open(&archive.End{}); err != nil || t.in.f == nil {
 		return err
 	}
 	info, err := t.in.f.Stat()
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
-	b, seen, want := journal.NewBackward(t.in.f, info.Size()), query.NewSeen(&t.o.Filter.Selection), t.o.Lines
+	b, seen, want := journal.NewBackward(t.in.f, info.Size()), archive.NewSeen(&t.o.Filter.Selection), t.o.Lines
 	offset := b.Offset()
 	for (want != 0 || seen != nil) && ctx.Err() == nil {
 		raw, err := b.Next()

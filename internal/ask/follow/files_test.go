@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
 )
 
 var start = time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
@@ -171,11 +171,11 @@ func TestLastLines(t *testing.T) {
 		if n == All {
 			want = all
 		}
-		if got, _ := shownOf(t, path, Options{Lines: n, Filter: query.Filter{Selection: query.Selection{Objects: objects(t, "deploy")}}}); !slices.Equal(got, want) {
+		if got, _ := shownOf(t, path, Options{Lines: n, Filter: argument.Filter{Selection: argument.Selection{Objects: objects(t, "deploy")}}}); !slices.Equal(got, want) {
 			t.Errorf("last %d deployments: %v", n, got)
 		}
 	}
-	if got, _ := shownOf(t, path, Options{Lines: 5, Filter: query.Filter{Types: []string{"GAP"}}}); len(got) > 0 {
+	if got, _ := shownOf(t, path, Options{Lines: 5, Filter: argument.Filter{Types: []string{"GAP"}}}); len(got) > 0 {
 		t.Errorf("no line is a GAP: %v", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestLastLines(t *testing.T) {
 func TestSince(t *testing.T) {
 	path := layout(t)
 	for _, first := range []int{0, 1, 2, 20, 21, 35, 40, 41, 55, 61, 80, 81, 90, 100, 101, 500} {
-		f := query.Filter{Since: query.Moment{Time: start.Add(time.Duration(first) * time.Second)}}
+		f := argument.Filter{Since: argument.Moment{Time: start.Add(time.Duration(first) * time.Second)}}
 		if got, _ := shownOf(t, path, Options{Lines: All, Filter: f}); !slices.Equal(got, count(max(1, first), 100)) {
 			t.Errorf("since line %d: %v", first, got)
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 )
@@ -21,6 +21,6 @@ func ParseType(text string) (string, error) {
 }
 
 // separates reports whether a GAP may pass without its SYNCED.
-func separates(f *query.Filter) bool {
+func separates(f *argument.Filter) bool {
 	return len(f.Types) > 0 && !slices.Contains(f.Types, string(line.Synced))
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/line"
 )
 
@@ -28,16 +28,16 @@ func TestFilter(t *testing.T) {
 	event := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop"}`
 	node := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"nodes","version":"v1","resource":"nodes","kind":"Node","name":"shop"}`
 	namespace := strings.NewReplacer("nodes", "namespaces", "Node", "Namespace").Replace(node)
-	resources := func(names ...string) query.Filter {
-		return query.Filter{Selection: query.Selection{Objects: objects(t, names...)}}
+	resources := func(names ...string) argument.Filter {
+		return argument.Filter{Selection: argument.Selection{Objects: objects(t, names...)}}
 	}
 	at := time.Date(2026, 11, 20, 15, 10, 23, 0, time.UTC)
 	for _, c := range []struct {
-		f    query.Filter
+		f    argument.Filter
 		line string
 		want bool
 	}{
-		{query.Filter{}, deploymentLine, true},
+		{argument.Filter{}, deploymentLine, true},
 		{resources("deployments"), deploymentLine, true},
 		{resources("Deployment"), deploymentLine, true},
 		{resources("deploy"), deploymentLine, true},
@@ -52,36 +52,36 @@ func TestFilter(t *testing.T) {
 		{resources("po"), gapLine, true},
 		{resources("pods."), gapLine, true},
 		{resources("pods.v1."), gapLine, true},
-		{query.Filter{Types: []string{"GAP", "SYNCED"}}, gapLine, true},
-		{query.Filter{Types: []string{"DELETED"}}, gapLine, false},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, deploymentLine, true},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"sho", "shops"}}}, deploymentLine, false},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, event, true},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, node, false},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"web"}}}, gapLine, true},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, gapLine, false},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, syncedLine, true},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, strings.Replace(node, "ADDED", "SYNCED", 1), false},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, strings.NewReplacer("ADDED", "SYNCED", `"nodes","version"`, `"nodes.example.com","group":"example.com","version"`).Replace(node), true},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"x"}, Objects: objects(t, "no/shop")}}, node, true},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"x"}, Objects: objects(t, "*/shop")}}, node, false},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, namespace, true},
-		{query.Filter{Selection: query.Selection{Namespaces: []string{"x"}}}, namespace, false},
+		{argument.Filter{Types: []string{"GAP", "SYNCED"}}, gapLine, true},
+		{argument.Filter{Types: []string{"DELETED"}}, gapLine, false},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}}}, deploymentLine, true},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"sho", "shops"}}}, deploymentLine, false},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}}}, event, true},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}}}, node, false},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"web"}}}, gapLine, true},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}}}, gapLine, false},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}}}, syncedLine, true},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}}}, strings.Replace(node, "ADDED", "SYNCED", 1), false},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}}}, strings.NewReplacer("ADDED", "SYNCED", `"nodes","version"`, `"nodes.example.com","group":"example.com","version"`).Replace(node), true},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"x"}, Objects: objects(t, "no/shop")}}, node, true},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"x"}, Objects: objects(t, "*/shop")}}, node, false},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}}}, namespace, true},
+		{argument.Filter{Selection: argument.Selection{Namespaces: []string{"x"}}}, namespace, false},
 		{resources("deploy/web"), deploymentLine, true},
 		{resources("*/web"), deploymentLine, true},
 		{resources("*.apps"), deploymentLine, true},
 		{resources("deploy/we"), deploymentLine, false},
 		{resources("pods/web"), deploymentLine, false},
 		{resources("pods/web"), gapLine, true},
-		{query.Filter{Since: query.Moment{Time: at}}, gapLine, true},
-		{query.Filter{Since: query.Moment{Time: at.Add(1)}}, gapLine, false},
-		{query.Filter{Until: query.Moment{Time: at}}, gapLine, true},
-		{query.Filter{Until: query.Moment{Time: at.Add(-1)}}, gapLine, false},
-		{query.Filter{Since: query.Moment{Seq: 9}, Until: query.Moment{Seq: 9}}, gapLine, true},
-		{query.Filter{Since: query.Moment{Seq: 10}}, gapLine, false},
-		{query.Filter{Until: query.Moment{Seq: 8}}, gapLine, false},
+		{argument.Filter{Since: argument.Moment{Time: at}}, gapLine, true},
+		{argument.Filter{Since: argument.Moment{Time: at.Add(1)}}, gapLine, false},
+		{argument.Filter{Until: argument.Moment{Time: at}}, gapLine, true},
+		{argument.Filter{Until: argument.Moment{Time: at.Add(-1)}}, gapLine, false},
+		{argument.Filter{Since: argument.Moment{Seq: 9}, Until: argument.Moment{Seq: 9}}, gapLine, true},
+		{argument.Filter{Since: argument.Moment{Seq: 10}}, gapLine, false},
+		{argument.Filter{Until: argument.Moment{Seq: 8}}, gapLine, false},
 	} {
-		if got := (&query.Matcher{Filter: &c.f}).Match(parse(t, c.line)); got != c.want {
+		if got := (&argument.Matcher{Filter: &c.f}).Match(parse(t, c.line)); got != c.want {
 			t.Errorf("%+v: %t on %s", c.f, got, c.line)
 		}
 	}
@@ -97,11 +97,11 @@ func TestParseType(t *testing.T) {
 }
 
 // objects are what a filter has of arguments.
-func objects(t testing.TB, names ...string) []query.Object {
+func objects(t testing.TB, names ...string) []argument.Object {
 	t.Helper()
-	var all []query.Object
+	var all []argument.Object
 	for _, name := range names {
-		o, err := query.ParseObject(name)
+		o, err := argument.ParseObject(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/line"
 )
 
@@ -254,7 +256,7 @@ func (t *tail) missing(before uint64) {
 // showMissed shows the lines that come after the last one and before another, up to a hole unless it is the last
 // attempt.
 func (t *tail) showMissed(ctx context.Context, before uint64, lastly bool) error {
-	j, err := query.Open(t.path, func(text string) {
+	j, err := archive.Open(t.path, func(text string) {
 		if lastly {
 			t.o.notice("%s", text)
 		}
@@ -266,8 +268,8 @@ func (t *tail) showMissed(ctx context.Context, before uint64, lastly bool) error
 		return nil
 	}
 	defer j.Close()
-	between := query.Filter{Since: query.Moment{Seq: t.last + 1}, Until: query.Moment{Seq: before - 1}}
-	for l, err := range j.Last(ctx, &between, All) {
+	between := argument.Filter{Since: argument.Moment{Seq: t.last + 1}, Until: argument.Moment{Seq: before - 1}}
+	for l, err := range question.Of(j).Last(ctx, &between, All) {
 		if err != nil && lastly && ctx.Err() == nil {
 			t.o.notice("%v", err)
 		}

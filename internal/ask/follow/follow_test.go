@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/format/journal"
 )
 
@@ -344,7 +344,7 @@ func TestHandover(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "journal.jsonl")
 		write(t, path, numberedLines(1, 5))
-		j, err := query.Open(path, func(string) {})
+		j, err := archive.Open(path, func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
 )
 
 // about returns a line about a stream, or about an object of it.
@@ -48,7 +48,7 @@ func TestGapRows(t *testing.T) {
 	// Where no SYNCED passes, nothing is waited for.
 	var out bytes.Buffer
 	p := NewPrinter(&out, Style{})
-	if err := Stream(t.Context(), strings.NewReader(about(1, "GAP", "pods", lost)+"\n"+about(2, "GAP", "nodes", lost)+"\n"), Options{Lines: All, Filter: query.Filter{Types: []string{"GAP"}}}, p); err != nil || strings.Count(out.String(), "GAP") != 2 || len(p.held) > 0 {
+	if err := Stream(t.Context(), strings.NewReader(about(1, "GAP", "pods", lost)+"\n"+about(2, "GAP", "nodes", lost)+"\n"), Options{Lines: All, Filter: argument.Filter{Types: []string{"GAP"}}}, p); err != nil || strings.Count(out.String(), "GAP") != 2 || len(p.held) > 0 {
 		t.Errorf("%v, %s", err, out.String())
 	}
 }

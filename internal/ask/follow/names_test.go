@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/verify"
 )
 
 const (
@@ -53,7 +55,7 @@ func TestUnknownNames(t *testing.T) {
 		{objects: "pods/deploy", err: `the journal has no line about pods of the name "deploy"; for both resources write pods,deploy`},
 		{objects: "svc/web", notice: "the journal has no line about services: nobody watched them"},
 	} {
-		f := query.Filter{Selection: query.Selection{Namespaces: strings.FieldsFunc(c.namespaces, func(r rune) bool { return r == ',' })}}
+		f := argument.Filter{Selection: argument.Selection{Namespaces: strings.FieldsFunc(c.namespaces, func(r rune) bool { return r == ',' })}}
 		if c.objects != "" {
 			f.Objects = objects(t, strings.Split(c.objects, ",")...)
 		}
@@ -75,7 +77,7 @@ func TestUnknownNames(t *testing.T) {
 			t.Errorf("%s%s: notices %q", c.objects, c.namespaces, notices)
 		}
 	}
-	if _, notices := shownOf(t, path, Options{Lines: 1, Filter: query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}, Objects: objects(t, "pods", "deploy")}}}); notices != nil {
+	if _, notices := shownOf(t, path, Options{Lines: 1, Filter: argument.Filter{Selection: argument.Selection{Namespaces: []string{"shop"}, Objects: objects(t, "pods", "deploy")}}}); notices != nil {
 		t.Errorf("all is there: %q", notices)
 	}
 	// The same of a stream, where only its end shows that there is no such line.
@@ -83,7 +85,7 @@ func TestUnknownNames(t *testing.T) {
 		"podz":        `the journal has no line about "podz", and it is not a resource of Kubernetes' own; did you mean pods?`,
 		"pods/web-44": `the journal has no line about pods of the name "web-44"; did you mean web-4?`, "pods/web-4": "<nil>",
 	} {
-		o := Options{Lines: All, Filter: query.Filter{Selection: query.Selection{Objects: objects(t, name)}}, Follow: true}
+		o := Options{Lines: All, Filter: argument.Filter{Selection: argument.Selection{Objects: objects(t, name)}}, Follow: true}
 		err := Stream(context.Background(), strings.NewReader(numberedLines(3, 10)), o, NewPrinter(newSink(), Style{}))
 		if fmt.Sprint(err) != want {
 			t.Errorf("stream: %s: %v", name, err)
@@ -99,7 +101,7 @@ func TestWaitForNames(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "journal.jsonl")
 		write(t, path, numberedLines(1, 10))
-		f := follow(t, path, Options{Lines: All, Filter: query.Filter{Selection: query.Selection{Objects: objects(t, name)}}})
+		f := follow(t, path, Options{Lines: All, Filter: argument.Filter{Selection: argument.Selection{Objects: objects(t, name)}}})
 		late := time.After(soon)
 		for waiting := false; !waiting; {
 			f.mu.Lock()
@@ -127,9 +129,11 @@ func TestWaitForNames(t *testing.T) {
 // What is outside of the journal is said, and a stream is not read after the last line that is wanted.
 func TestSinceAndUntil(t *testing.T) {
 	path := layout(t)
-	at := func(seq int) query.Moment { return query.Moment{Time: start.Add(time.Duration(seq) * time.Second)} }
+	at := func(seq int) argument.Moment {
+		return argument.Moment{Time: start.Add(time.Duration(seq) * time.Second)}
+	}
 	for _, c := range []struct {
-		since, until query.Moment
+		since, until argument.Moment
 		want         []int
 		notices      string
 	}{
@@ -137,22 +141,22 @@ func TestSinceAndUntil(t *testing.T) {
 		{since: at(1), until: at(3), want: count(1, 3)},
 		{since: at(38), until: at(63), want: count(38, 63)},
 		{until: at(2), want: count(1, 2)},
-		{since: query.Moment{Seq: 38}, until: query.Moment{Seq: 63}, want: count(38, 63)},
-		{since: query.Moment{Seq: 80}, until: at(82), want: count(80, 82)},
+		{since: argument.Moment{Seq: 38}, until: argument.Moment{Seq: 63}, want: count(38, 63)},
+		{since: argument.Moment{Seq: 80}, until: at(82), want: count(80, 82)},
 		{since: at(200), notices: "no line of the journal passes the filters"},
 		{until: at(0), notices: "no line of the journal passes the filters"},
 	} {
-		got, notices := shownOf(t, path, Options{Lines: All, Filter: query.Filter{Since: c.since, Until: c.until}})
+		got, notices := shownOf(t, path, Options{Lines: All, Filter: argument.Filter{Since: c.since, Until: c.until}})
 		if !slices.Equal(got, c.want) || strings.Join(notices, "|") != c.notices {
 			t.Errorf("%s to %s: %v %q", c.since, c.until, got, notices)
 		}
 	}
-	if got, _ := shownOf(t, path, Options{Lines: 2, Filter: query.Filter{Until: at(50)}}); !slices.Equal(got, count(49, 50)) {
+	if got, _ := shownOf(t, path, Options{Lines: 2, Filter: argument.Filter{Until: at(50)}}); !slices.Equal(got, count(49, 50)) {
 		t.Errorf("the last 2 until line 50: %v", got)
 	}
 	s := newSink()
 	in := numberedLines(1, 5) + strings.Repeat("not a line\n", 3)
-	far := query.Filter{Until: query.Moment{Seq: 3}}
+	far := argument.Filter{Until: argument.Moment{Seq: 3}}
 	if err := Stream(context.Background(), strings.NewReader(in), Options{Lines: All, Filter: far}, NewPrinter(s, Style{JSON: true})); err != nil || !slices.Equal(s.seqs(t), count(1, 3)) {
 		t.Errorf("stream until line 3: %v, %v", s.seqs(t), err)
 	}
@@ -167,11 +171,11 @@ func TestUnknownNameByIndex(t *testing.T) {
 		zip(t, filepath.Join(filepath.Dir(path), name), numberedLines(n*each+1, (n+1)*each))
 	}
 	write(t, path, numberedLines(files*each+1, files*each+3))
-	j, err := query.Open(path, func(text string) { t.Error(text) })
+	j, err := archive.Open(path, func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.Reindex(t.Context(), func(path string, err error) {
+	verify.Reindex(t.Context(), j, func(path string, err error) {
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -197,8 +201,8 @@ func TestUnknownNameByIndex(t *testing.T) {
 		err = Files(t.Context(), []string{path}, o, NewPrinter(s, Style{JSON: true}))
 		return len(s.seqs(t)), notices, err
 	}
-	of := func(name string) query.Filter {
-		return query.Filter{Selection: query.Selection{Objects: objects(t, name)}}
+	of := func(name string) argument.Filter {
+		return argument.Filter{Selection: argument.Selection{Objects: objects(t, name)}}
 	}
 	for _, name := range []string{"deploy/typo", "po/typo", "podz"} {
 		if shown, notices, err := ask(Options{Lines: 10, Filter: of(name)}); err == nil || shown+notices > 0 {

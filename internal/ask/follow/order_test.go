@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/line"
 )
 
@@ -90,12 +92,13 @@ func TestOrderOfFiles(t *testing.T) {
 			if got := namesIn(text); got != tt.want {
 				t.Errorf("%s, tail: %s, want %s", tt.name, got, tt.want)
 			}
-			j, err := query.OpenAll(context.Background(), paths, &query.Selection{}, query.AllLines, func(string) {})
+			opened, err := archive.OpenAll(context.Background(), paths, &argument.Selection{}, archive.AllLines, func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}
+			j := question.Of(opened)
 			var got []string
-			for v, err := range j.History(context.Background(), &query.Selection{}, query.Moment{}, query.Moment{}) {
+			for v, err := range j.History(context.Background(), &argument.Selection{}, argument.Moment{}, argument.Moment{}) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/line"
 )
@@ -14,15 +15,15 @@ import (
 // change was made that does not say so. A nil one says nothing.
 type Remarks struct {
 	p            *Printer
-	j            *query.Journal
-	since, until query.Moment
-	outages      []query.Outage       // that are not drawn yet
+	j            *question.Journal
+	since, until argument.Moment
+	outages      []question.Outage    // that are not drawn yet
 	last         time.Time            // of the line before
 	gaps         map[string]time.Time // when those began that have not ended, by stream; zero where that is not known
 }
 
 // NewRemarks returns the remarks of a history of the selected objects between two moments, each of which may be zero.
-func NewRemarks(p *Printer, j *query.Journal, s *query.Selection, since, until query.Moment) *Remarks {
+func NewRemarks(p *Printer, j *question.Journal, s *argument.Selection, since, until argument.Moment) *Remarks {
 	return &Remarks{p: p, j: j, since: since, until: until, outages: j.Outages(s), gaps: make(map[string]time.Time)}
 }
 
@@ -38,7 +39,7 @@ func (r *Remarks) Restart() {
 // Since leaves out what ended before a time.
 func (r *Remarks) Since(at time.Time) {
 	if r != nil {
-		r.since = query.Moment{Time: at}
+		r.since = argument.Moment{Time: at}
 	}
 }
 
@@ -98,7 +99,7 @@ func (r *Remarks) End() error {
 	return nil
 }
 
-func (r *Remarks) draw(o query.Outage) error {
+func (r *Remarks) draw(o question.Outage) error {
 	if r.since.After(0, o.To) || !r.until.Time.IsZero() && r.until.Before(0, o.From) {
 		return nil
 	}

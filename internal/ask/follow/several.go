@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/merge"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/line"
 )
 
@@ -19,7 +21,7 @@ import (
 // what a history has.
 type several struct {
 	o       *Options
-	match   *query.Matcher
+	match   *argument.Matcher
 	p       *Printer
 	sources []*source
 	order   *merge.Order
@@ -35,15 +37,15 @@ type several struct {
 
 func newSeveral(o *Options, p *Printer) *several {
 	return &several{
-		o: o, match: &query.Matcher{Filter: &o.Filter}, p: p, came: make(chan message), next: 1,
+		o: o, match: &argument.Matcher{Filter: &o.Filter}, p: p, came: make(chan message), next: 1,
 		events: make(map[string]int), anew: make(map[string]bool),
 	}
 }
 
 // remember takes the last lines of journals that were merged, which the next leader may repeat.
-func (s *several) remember(ctx context.Context, j *query.Journal) error {
+func (s *several) remember(ctx context.Context, j *question.Journal) error {
 	s.order = j.Order()
-	for l, err := range j.Last(ctx, &query.Filter{Selection: s.o.Filter.Selection}, remembered) {
+	for l, err := range j.Last(ctx, &argument.Filter{Selection: s.o.Filter.Selection}, remembered) {
 		if err != nil {
 			return err
 		}
@@ -54,7 +56,7 @@ func (s *several) remember(ctx context.Context, j *query.Journal) error {
 }
 
 // follow shows the lines that come to journals.
-func (s *several) follow(ctx context.Context, ends []query.End) error {
+func (s *several) follow(ctx context.Context, ends []archive.End) error {
 	defer func() {
 		for _, of := range s.sources {
 			of.t.close()
@@ -64,7 +66,7 @@ func (s *several) follow(ctx context.Context, ends []query.End) error {
 	for i := range ends {
 		end := &ends[i]
 		of := &source{number: i, path: end.Path, came: s.came, taken: make(chan struct{}, 1)}
-		o := Options{Follow: true, Filter: query.Filter{Selection: s.o.Filter.Selection}}
+		o := Options{Follow: true, Filter: argument.Filter{Selection: s.o.Filter.Selection}}
 		o.Notice = func(text string) {
 			notices.Lock()
 			defer notices.Unlock()

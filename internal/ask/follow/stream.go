@@ -11,7 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 )
@@ -19,15 +21,14 @@ import (
 // Options say which lines to show, and how long to wait for more.
 type Options struct {
 	Lines  int // of the last lines that pass the filter, this many are shown first; All is every one
-	Filter query.Filter
+	Filter argument.Filter
 	Follow bool // continue with lines that come later, until ctx ends
 	// Notice gets a sentence without a full stop about the files, not the cluster: lines that are gone. Default none.
 	Notice func(string)
-	// Doubt gets why lines of the time that is asked for may be missing, if one is; its error ends a tail that does not
-	// follow. Default: nothing is said.
-	Doubt func([]query.Doubt) error
-	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default
-	// never.
+	// Doubt gets why lines of the time that is asked for may be missing, if one is; its error ends a tail that does not follow.
+	// Default: nothing is said.
+	Doubt func([]question.Doubt) error
+	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
 	Gone func() bool
 
 	ends    bool // a stream does, as a file
@@ -68,8 +69,8 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		line  line.Fields
 		begun bool
 		last  [][]byte
-		match = &query.Matcher{Filter: &o.Filter}
-		seen  = query.NewSeen(&o.Filter.Selection)
+		match = &argument.Matcher{Filter: &o.Filter}
+		seen  = archive.NewSeen(&o.Filter.Selection)
 	)
 	lines.Reset(from, 0)
 	var ended error
@@ -124,7 +125,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 }
 
 // look looks for names in a line.
-func look(seen *query.Seen, match *query.Matcher, l *line.Fields) error {
+func look(seen *archive.Seen, match *argument.Matcher, l *line.Fields) error {
 	renamed, err := seen.Add(l)
 	if renamed {
 		match.Forget()
@@ -132,9 +133,8 @@ func look(seen *query.Seen, match *query.Matcher, l *line.Fields) error {
 	return err
 }
 
-// unknown returns an error for a name that no line is about. What may still come, where a file is followed, gets a
-// notice.
-func (o *Options) unknown(ctx context.Context, seen *query.Seen) error {
+// unknown returns an error for a name that no line is about. What may still come, where a file is followed, gets a notice.
+func (o *Options) unknown(ctx context.Context, seen *archive.Seen) error {
 	if err := seen.Resolve(ctx); err != nil {
 		return o.unwatched(err)
 	}
@@ -202,7 +202,7 @@ func (f flushing) Read(b []byte) (int, error) {
 const streamSlack = time.Minute
 
 // passed reports whether no line of a stream that comes after one is taken to be wanted.
-func passed(until *query.Moment, l *line.Fields) bool {
+func passed(until *argument.Moment, l *line.Fields) bool {
 	if until.Seq > 0 {
 		return l.Seq > until.Seq
 	}

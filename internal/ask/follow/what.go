@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/format/builtin"
 	"kubejournal/internal/format/line"
@@ -34,10 +34,10 @@ func appendKind(dst []byte, l *line.Fields, same *Same) []byte {
 	const long = 9 // columns of a name that is shortened
 	resource := l.Text(line.FieldResource)
 	switch own := builtin.HasGroup(string(l.Text(line.FieldGroup))); {
-	case len(resource) == 0 || !own && query.IsBuiltin(resource):
+	case len(resource) == 0 || !own && argument.IsBuiltin(resource):
 		return appendResource(dst, l, same)
 	case own && len(resource) >= long:
-		if short := query.Short(resource); short != "" {
+		if short := argument.Short(resource); short != "" {
 			return append(dst, short...)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"kubejournal/internal/format/rawjson"
@@ -132,6 +133,15 @@ func (l *Fields) Value(f Field) []byte { return l.values[f] }
 
 // Text returns the inside of a member that is a string, with its escapes; nil where it is none.
 func (l *Fields) Text(f Field) []byte { return rawjson.Inside(l.values[f]) }
+
+// Unquoted returns the text of a field as it reads, without escapes; what is not UTF-8 is replaced.
+func (l *Fields) Unquoted(f Field) string {
+	inside := l.Text(f)
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return string(inside) // most are
+	}
+	return strings.ToValidUTF8(string(rawjson.Unquote(nil, inside)), "\uFFFD")
+}
 
 // Is reports whether a member is a string that means text, however it is escaped.
 func (l *Fields) Is(f Field, text string) bool {

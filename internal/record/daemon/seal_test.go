@@ -9,7 +9,8 @@ import (
 	"io/fs"
 	"testing"
 
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/verify"
 	"kubejournal/test/invariant"
 )
 
@@ -118,12 +119,12 @@ func TestSeal(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	j, err := query.Open(l.journal(), func(text string) { t.Error(text) })
+	j, err := archive.Open(l.journal(), func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if is, err := j.Verify(t.Context(), func(fault string) { t.Error(fault) }); err != nil || is.Sealed != len(seen) || is.Compacted > 0 {
+	if is, err := verify.Files(t.Context(), j, func(fault string) { t.Error(fault) }); err != nil || is.Sealed != len(seen) || is.Compacted > 0 {
 		t.Errorf("%+v, %v", is, err)
 	}
 }

@@ -1,0 +1,98 @@
+package archive
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/format/coverage"
+	"kubejournal/internal/format/index"
+)
+
+// takeBack returns the coverage of several journals without what only pulses of a replica have confirmed, where
+// another one has read what shows that they may have been wrong: the watch may have stalled in the first one's
+// turn, which was killed then, so that no later line of its own says so. That is where nothing covers the time
+// between the two turns, and the first line of that time is a GAP, or does not say that its change was made after
+// the pulses.
+func takeBack(ctx context.Context, of []*Journal, all [][]coverage.Stream) ([][]coverage.Stream, error) {
+	all = slices.Clone(all)
+	intervals := make(map[string][]coverage.Interval) // by stream
+	for n := range all {
+		for _, s := range all[n] {
+			intervals[s.Name] = append(intervals[s.Name], s.Intervals...)
+		}
+	}
+	for n := range all {
+		all[n] = slices.Clone(all[n])
+		for s := range all[n] {
+			stream := &all[n][s]
+			stream.Intervals = slices.Clone(stream.Intervals)
+			for i := range stream.Intervals {
+				in := &stream.Intervals[i]
+				if in.Pulsed.IsZero() {
+					continue
+				}
+				next, goesOn := continued(intervals[stream.Name], in.To)
+				if goesOn {
+					continue
+				}
+				others := slices.Delete(slices.Clone(of), n, n+1) // its own coverage knows what its own lines show
+				missed, err := readLater(ctx, others, stream.Name, in.To, next)
+				if err != nil {
+					return nil, err
+				}
+				if missed {
+					if in.To = in.Pulsed; in.To.Before(in.From) {
+						in.To = in.From
+					}
+					in.Pulsed, in.End = time.Time{}, coverage.Unknown
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// continued reports whether the time at which an interval of a stream ends is covered by another one. Otherwise it
+// returns when the next one begins, zero if there is none.
+func continued(all []coverage.Interval, end time.Time) (next time.Time, is bool) {
+	for _, in := range all {
+		switch {
+		case !in.From.After(end) && in.To.After(end):
+			return time.Time{}, true
+		case in.From.After(end) && (next.IsZero() || in.From.Before(next)):
+			next = in.From
+		}
+	}
+	return next, false
+}
+
+// readLater reports whether the first line of a stream between two times, of which the later one may be zero, is a
+// GAP, or about a change that may have been made before.
+func readLater(ctx context.Context, of []*Journal, stream string, from, to time.Time) (bool, error) {
+	var first *index.Line
+	for _, j := range of {
+		for i := range j.Segments {
+			if outside, err := j.Outside(ctx, i, argument.Moment{Time: from}, argument.Moment{Time: to}); err != nil {
+				return false, err
+			} else if outside {
+				continue
+			}
+			lines, err := j.LinesOfStream(ctx, i, stream)
+			if err != nil {
+				return false, err
+			}
+			for n := range lines {
+				l := &lines[n]
+				if l.Type == index.Synced || !l.Time.After(from) || !to.IsZero() && l.Time.After(to) {
+					continue
+				}
+				if first == nil || l.Time.Before(first.Time) {
+					first = l
+				}
+			}
+		}
+	}
+	return first != nil && !first.Written.After(from), nil
+}
