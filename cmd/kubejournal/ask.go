@@ -50,7 +50,8 @@ type askFlags struct {
 	begin      argument.Moment // since when up to to it is asked about; zero: from the beginning
 	state      bool            // it is asked about to alone, or about now where that is zero
 	noEvents   bool            // Events are not shown
-	applied    string          // the flags with which the output is what kubectl takes, which is of one cluster; else empty
+	// the flags with which the output is what kubectl takes, which is of one cluster; else empty
+	applied string
 }
 
 // journalHelp is a part of their help.
@@ -360,7 +361,8 @@ func checkTimes(cmd *cobra.Command, since, until argument.Moment) error {
 	return checkPast(cmd, "since", since)
 }
 
-// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of this one.
+// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of
+// this one.
 func checkPast(cmd *cobra.Command, flag string, m argument.Moment) error {
 	const ahead = 5 * time.Minute
 	if m.Time.After(time.Now().Add(ahead)) {

@@ -136,7 +136,9 @@ func lastOne(cmd *cobra.Command, j *question.Journal, s *argument.Selection) (*q
 }
 
 // blameOf follows an object up to its last line.
-func blameOf(cmd *cobra.Command, j *question.Journal, s *argument.Selection, item *question.Item, spec bool) (*blame.Result, error) {
+func blameOf(
+	cmd *cobra.Command, j *question.Journal, s *argument.Selection, item *question.Item, spec bool,
+) (*blame.Result, error) {
 	var h blame.History
 	one := &argument.Selection{Objects: s.Objects, Namespaces: s.Namespaces, UIDs: map[string]bool{item.UID: true}}
 	for v, err := range j.History(cmd.Context(), one, argument.Moment{}, argument.Moment{Seq: item.Last.Seq}) {

@@ -54,7 +54,9 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	cmd.ValidArgsFunction = from(func(ctx context.Context, j *archive.Journal, args []string, word string) []string {
 		return objectNames(ctx, j, *namespaces, args, word)
 	})
-	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(ctx context.Context, j *archive.Journal, _ []string, word string) []string {
+	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(
+		ctx context.Context, j *archive.Journal, _ []string, word string,
+	) []string {
 		all, _ := j.NamespaceNames(ctx) // or none
 		return after(word[:strings.LastIndexByte(word, ',')+1], all)
 	}))
@@ -77,8 +79,8 @@ func parsedOnce(cmd *cobra.Command) {
 	}
 }
 
-// objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas, the NAME
-// behind its slash, or a NAME behind a RESOURCE of its own.
+// objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas,
+// the NAME behind its slash, or a NAME behind a RESOURCE of its own.
 func objectNames(ctx context.Context, j *archive.Journal, namespaces, args []string, word string) []string {
 	resource, _, slash := strings.Cut(word, "/")
 	before := resource + "/"

@@ -81,7 +81,8 @@ With --by it is 3 too if a version has no known writer.`,
 				for _, a := range all {
 					objects = append(objects, a.Selection.Objects...)
 				}
-				h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
+				h.One = len(objects) > 0 &&
+					!slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
 				h.Owned, h.Related = related || len(args) > 0, related
 				if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
 					h.Style.Same = sameRows(all, f.namespace(), &h)

@@ -80,8 +80,8 @@ func (o *Output) note(format string, args ...any) {
 // Note writes a sentence without its full stop, which begins with the cluster where several are asked.
 func (o *Output) Note(format string, args ...any) { o.note(format, args...) }
 
-// Doubt says why an answer may be incomplete, a line for each cause, and as of when it is. It returns ErrNotCovered where
-// there is a reason for doubt.
+// Doubt says why an answer may be incomplete, a line for each cause, and as of when it is. It returns ErrNotCovered
+// where there is a reason for doubt.
 func (o *Output) Doubt(doubts []question.Doubt) error {
 	const most = 5 // lines
 	causes := causesOf(doubts)
@@ -105,8 +105,8 @@ type cause struct {
 	objects []string // those in doubt, if it is not all of them
 }
 
-// causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when an
-// answer is comes last.
+// causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when
+// an answer is comes last.
 func causesOf(doubts []question.Doubt) (all []cause) {
 	doubts = slices.SortedStableFunc(slices.Values(doubts), func(a, b question.Doubt) int {
 		if a.AsOf != b.AsOf {
@@ -258,7 +258,10 @@ func why(reason string) string {
 
 func isGap(reason string) bool { return slices.Contains(gaps, line.Reason(reason)) }
 
-var gaps = []line.Reason{line.Expired, line.PositionAheadOfServer, line.PositionRefused, line.CheckpointLost, line.JournalTruncated, line.RelistInterrupted}
+var gaps = []line.Reason{
+	line.Expired, line.PositionAheadOfServer, line.PositionRefused, line.CheckpointLost, line.JournalTruncated,
+	line.RelistInterrupted,
+}
 
 // kind returns a resource as kubectl -o name has it, kind in lower case and group.
 func kind(s *index.Stream) string {

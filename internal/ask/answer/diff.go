@@ -121,8 +121,8 @@ func (d *diff) finish() error {
 	return doubt
 }
 
-// all shows all objects, those last of which the versions in between must be looked at too: what reads the same, and what has
-// redacted values.
+// all shows all objects, those last of which the versions in between must be looked at too: what reads the same, and
+// what has redacted values.
 func (d *diff) all(ctx context.Context, j *question.Journal, c *question.Comparison) error {
 	var (
 		later []*pair
@@ -407,7 +407,10 @@ type Point struct {
 
 func pointOf(l *line.Fields) *Point {
 	text := func(f line.Field) string { return string(rawjson.Unquote(nil, l.Text(f))) }
-	p := &Point{Seq: l.Seq, Time: l.Time, ResourceVersion: text(line.FieldResourceVersion), Manager: text(line.FieldManager), Subresource: text(line.FieldSubresource)}
+	p := &Point{
+		Seq: l.Seq, Time: l.Time, ResourceVersion: text(line.FieldResourceVersion), Manager: text(line.FieldManager),
+		Subresource: text(line.FieldSubresource),
+	}
 	p.WrittenAt, _ = l.Written()
 	return p
 }

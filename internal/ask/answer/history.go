@@ -151,9 +151,11 @@ func (h *history) finish(ctx context.Context) error {
 	return ErrNotCovered // the manager may have written those, and they may have changed anything
 }
 
-// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
-// where there is one section.
-func (h *history) section(ctx context.Context, j *question.Journal, s *argument.Selection, all []question.Span, n int) error {
+// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all
+// lines, where there is one section.
+func (h *history) section(
+	ctx context.Context, j *question.Journal, s *argument.Selection, all []question.Span, n int,
+) error {
 	h.gaps = map[string]*line.Fields{}
 	h.remarks.Restart()
 	is, end := all[n], uint64(math.MaxUint64)
@@ -322,7 +324,8 @@ func (h *history) mayBeBy(v *archive.Version) bool {
 	return len(v.Text(line.FieldManager)) == 0 && !firstSight(v) || v.Type() == line.Deleted
 }
 
-// firstSight reports whether a version existed when its stream began. A change between two attempts at a first list did not.
+// firstSight reports whether a version existed when its stream began. A change between two attempts at a first list did
+// not.
 func firstSight(v *archive.Version) bool { return v.Snapshot() && v.Type() == line.Added }
 
 // countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no
@@ -386,7 +389,8 @@ func (h *history) noise(v *archive.Version) rows.Noise {
 	return class
 }
 
-// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of it.
+// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of
+// it.
 func owned(v *archive.Version) bool {
 	controlled := false
 	for owner := range rawjson.Elements(rawjson.At(v.Object, []byte("/metadata/ownerReferences"))) {
@@ -502,7 +506,12 @@ func (h *history) another(v *archive.Version) error {
 	if !h.One || !h.Related && !h.among || h.Format != "text" {
 		return nil
 	}
-	name, uid := strings.Join([]string{string(v.Text(line.FieldResource)), string(v.Text(line.FieldNamespace)), string(v.Text(line.FieldName))}, "/"), string(v.Text(line.FieldUID))
+	name, uid := strings.Join(
+		[]string{
+			string(v.Text(line.FieldResource)), string(v.Text(line.FieldNamespace)), string(v.Text(line.FieldName)),
+		},
+		"/",
+	), string(v.Text(line.FieldUID))
 	before, there := h.uids[name]
 	if h.uids[name] = uid; !there || before == uid {
 		return nil
@@ -538,7 +547,10 @@ func (h *history) object(v *archive.Version) error {
 	if h.Style.Width != nil { // to a terminal, and no longer what it means
 		text = terminal.AppendLines(nil, text)
 	}
-	_, err := fmt.Fprintf(terminal.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), terminal.Line(string(v.Text(line.FieldType))), text)
+	_, err := fmt.Fprintf(
+		terminal.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time),
+		terminal.Line(string(v.Text(line.FieldType))), text,
+	)
 	return err
 }
 

@@ -13,8 +13,8 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.
-// The error says why nothing is known, as coverage.Read's does.
+// Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their
+// names. The error says why nothing is known, as coverage.Read's does.
 func (j *Journal) Coverage(s *argument.Selection) ([]coverage.Stream, error) {
 	streams, err := j.AllCoverage()
 	if err != nil {
@@ -43,15 +43,16 @@ func (j *Journal) OneResource(s *argument.Selection) bool {
 type Held struct {
 	Stream string
 	Keys   []string // of the entry, as coverage.HoldingBack has them
-	// Since is, of several replicas' journals, when one of them has last confirmed anything, if that is so long ago that a replica
-	// whose journal is not named may have taken over; else zero.
+	// Since is, of several replicas' journals, when one of them has last confirmed anything, if that is so long ago
+	// that a replica whose journal is not named may have taken over; else zero.
 	Since time.Time
 }
 
 // OfEvents reports whether the stream has Events and nothing else, and no replica's lines are missing.
 func (h *Held) OfEvents() bool {
 	resource := line.ParseStreamName(h.Stream).Resource
-	return (resource == "events" || resource == "events.events.k8s.io") && h.Since.IsZero() && !slices.Contains(h.Keys, coverage.LeaderElection)
+	return (resource == "events" || resource == "events.events.k8s.io") && h.Since.IsZero() &&
+		!slices.Contains(h.Keys, coverage.LeaderElection)
 }
 
 // HeldBack returns the streams whose objects may be selected, and whose entries have held changes back between two
@@ -105,8 +106,8 @@ func (j *Journal) SetCoverage(streams []coverage.Stream) {
 	j.coverage, j.uncovered, j.record = streams, nil, nil
 }
 
-// LostFiles says of each file that the coverage file knows and that is not there, or begins otherwise, that it is lost. Coverage
-// leaves out what was covered in it.
+// LostFiles says of each file that the coverage file knows and that is not there, or begins otherwise, that it is lost.
+// Coverage leaves out what was covered in it.
 func (j *Journal) LostFiles() []string {
 	_, _ = j.AllCoverage() // which reports by itself why it is not known
 	return j.lostFiles
@@ -122,4 +123,6 @@ func (j *Journal) lostFile(first uint64) string {
 	return fmt.Sprintf("the file of %s that begins with line %d is missing or cannot be read", j.path, first)
 }
 
-var errNoCoverage = errors.New("the journal has no coverage file, so nothing says from when to when streams were watched")
+var errNoCoverage = errors.New(
+	"the journal has no coverage file, so nothing says from when to when streams were watched",
+)

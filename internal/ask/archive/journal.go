@@ -1,5 +1,5 @@
-// Package archive opens the files of a journal, or of several as one, finds what the arguments of a question name, and reads
-// lines by their indexes.
+// Package archive opens the files of a journal, or of several as one, finds what the arguments of a question name, and
+// reads lines by their indexes.
 package archive
 
 import (
@@ -60,8 +60,8 @@ type Segment struct {
 	damaged bool         // the index beside it
 }
 
-// Open opens the journal whose active file is at path. notice gets sentences without a full stop about its files: an index
-// that is damaged, for example.
+// Open opens the journal whose active file is at path. notice gets sentences without a full stop about its files: an
+// index that is damaged, for example.
 func Open(path string, notice func(string)) (*Journal, error) {
 	path = disk.Absolute(path)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -72,7 +72,10 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	case err == nil && info.IsDir():
 		return nil, fmt.Errorf("open journal %s: is a directory; name the file in it", path)
 	case err == nil && !info.Mode().IsRegular():
-		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
+		return nil, fmt.Errorf(
+			"open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked",
+			path,
+		)
 	}
 	j := &Journal{path: path, notice: notice}
 	j.Aside = findAside(path)
@@ -190,12 +193,12 @@ func (j *Journal) Index(ctx context.Context, i int) (*index.Index, error) {
 	return x, nil
 }
 
-// Indexed reports whether the segment has an index that need not be made: it is in use, or should be beside it, and is not
-// known to be damaged.
+// Indexed reports whether the segment has an index that need not be made: it is in use, or should be beside it, and is
+// not known to be damaged.
 func (s *Segment) Indexed() bool { return s.x != nil || s.Ours && !s.Active && !s.damaged }
 
-// Base returns the segment with whose index, and those of the segments up to another one, it is known what was there: the
-// last one with a full index that knows the lines of all segments before, or the first.
+// Base returns the segment with whose index, and those of the segments up to another one, it is known what was there:
+// the last one with a full index that knows the lines of all segments before, or the first.
 func (j *Journal) Base(ctx context.Context, i int) (int, error) {
 	for ; i > 0; i-- {
 		x, err := j.Index(ctx, i)
@@ -206,8 +209,8 @@ func (j *Journal) Base(ctx context.Context, i int) (int, error) {
 	return 0, nil
 }
 
-// heal reports whether an answer failed because of a damaged index that is not used any more from now on: the segment is
-// read instead.
+// heal reports whether an answer failed because of a damaged index that is not used any more from now on: the segment
+// is read instead.
 func (j *Journal) heal(err error) bool {
 	if !errors.Is(err, index.ErrDamaged) {
 		return false

@@ -10,10 +10,11 @@ import (
 	"kubejournal/internal/format/builtin"
 )
 
-// The names that completion offers are those of the last indexes: objects that were deleted long ago are not among them.
+// The names that completion offers are those of the last indexes: objects that were deleted long ago are not among
+// them.
 
-// ResourceNames returns the resources that the journal has streams of: with the group of a custom resource, and of one that has
-// the name of one of Kubernetes' own.
+// ResourceNames returns the resources that the journal has streams of: with the group of a custom resource, and of one
+// that has the name of one of Kubernetes' own.
 func (j *Journal) ResourceNames(ctx context.Context) ([]string, error) {
 	names := make(map[string]bool)
 	newest, err := j.Newest(ctx)

@@ -60,8 +60,8 @@ func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
 	return v.journal.Line(ctx, at)
 }
 
-// Before returns where the line before one of a segment is, about the same object of the same stream; none where that is its
-// deletion. before is the index of that line in the segment, -1 for none there.
+// Before returns where the line before one of a segment is, about the same object of the same stream; none where that
+// is its deletion. before is the index of that line in the segment, -1 for none there.
 func (j *Journal) Before(ctx context.Context, segment, before int, l *line.Fields) (index.Place, error) {
 	if before >= 0 {
 		x, err := j.Index(ctx, segment)
@@ -70,7 +70,10 @@ func (j *Journal) Before(ctx context.Context, segment, before int, l *line.Field
 		}
 		return placeAt(x, before)
 	}
-	return j.before(ctx, segment, l.Unquoted(line.FieldStream), l.Unquoted(line.FieldNamespace), l.Unquoted(line.FieldName), l.Unquoted(line.FieldUID))
+	return j.before(
+		ctx, segment, l.Unquoted(line.FieldStream), l.Unquoted(line.FieldNamespace), l.Unquoted(line.FieldName),
+		l.Unquoted(line.FieldUID),
+	)
 }
 
 // before returns the last line about an object of a stream before a segment; none where that is its deletion.
@@ -179,7 +182,8 @@ func (j *Journal) TimeOf(ctx context.Context, seq uint64) (time.Time, error) {
 	return l.Time, errors.Join(err, lineErr)
 }
 
-// MarkBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun since.
+// MarkBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun
+// since.
 func (j *Journal) MarkBefore(ctx context.Context, stream string, seq uint64) (index.Type, uint64, error) {
 	for i := len(j.Segments) - 1; i >= 0; i-- {
 		if j.Segments[i].FirstSeq > seq {
@@ -303,8 +307,8 @@ func (j *Journal) Walk(ctx context.Context, i int, steps []Step, yield func(*Ver
 	return true
 }
 
-// Line reads the line at a place, nil where its segment is gone. It is valid until the next call. It has a reader of its own, so
-// that Walk goes on where it is. What was read last is remembered.
+// Line reads the line at a place, nil where its segment is gone. It is valid until the next call. It has a reader of
+// its own, so that Walk goes on where it is. What was read last is remembered.
 func (j *Journal) Line(ctx context.Context, at index.Place) (*line.Fields, error) {
 	if there, err := j.Locate(ctx, &at); err != nil || !there {
 		return nil, err

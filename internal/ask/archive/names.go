@@ -65,16 +65,22 @@ func (n *names) noResource(r *argument.Resource) *argument.UnknownError {
 	default:
 		near = mean(near)
 	}
-	return &argument.UnknownError{NoResource: true, Text: fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near)}
+	return &argument.UnknownError{
+		NoResource: true,
+		Text:       fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near),
+	}
 }
 
 // noNamespace is the error for a namespace that is not there.
 func (n *names) noNamespace(name string) *argument.UnknownError {
-	return argument.Unknownf("the journal has no line about a namespace %q%s", name, mean(suggestName(name, slices.Sorted(maps.Keys(n.namespaces)))))
+	return argument.Unknownf(
+		"the journal has no line about a namespace %q%s", name,
+		mean(suggestName(name, slices.Sorted(maps.Keys(n.namespaces)))),
+	)
 }
 
-// noObject is the error for an object that is in none of some namespaces. Two resources may have been named as kubectl does not
-// take them.
+// noObject is the error for an object that is in none of some namespaces. Two resources may have been named as kubectl
+// does not take them.
 func (n *names) noObject(o *argument.Object, in []string) *argument.UnknownError {
 	meant := mean(suggestName(o.Name, slices.Sorted(maps.Keys(n.objects[o.Resource]))))
 	if namespace := n.elsewhere[*o]; namespace != "" {
@@ -110,7 +116,9 @@ func (n *names) nearResource(r *argument.Resource) string {
 	if near := suggestResource(r.Word(), there); near != "" && near != r.Word() {
 		return near
 	}
-	short := slices.DeleteFunc(there, func(resource string) bool { return rank(resource) > 0 || !abbreviates(r.Word(), resource) })
+	short := slices.DeleteFunc(
+		there, func(resource string) bool { return rank(resource) > 0 || !abbreviates(r.Word(), resource) },
+	)
 	if len(short) == 1 {
 		return short[0]
 	}
@@ -147,8 +155,8 @@ func mean(name string) string {
 	return "; did you mean " + name + "?"
 }
 
-// suggestResource returns what was probably meant by an unknown resource: one of those that there are, or of Kubernetes'
-// own; "" where nothing is near.
+// suggestResource returns what was probably meant by an unknown resource: one of those that there are, or of
+// Kubernetes' own; "" where nothing is near.
 func suggestResource(name string, there []string) string {
 	var short []string
 	for b := range builtin.All() {
@@ -158,7 +166,8 @@ func suggestResource(name string, there []string) string {
 	return suggestName(name, append(there, short...))
 }
 
-// suggestName returns the nearest of the names, or "" where none is near. Of a name with a group the resource counts too.
+// suggestName returns the nearest of the names, or "" where none is near. Of a name with a group the resource counts
+// too.
 func suggestName(name string, there []string) string {
 	if near := suggest.Near(name, there); near != "" {
 		return near

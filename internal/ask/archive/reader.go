@@ -46,7 +46,10 @@ func (r *Reader) Read(s *Segment, x *index.Index, seq uint64, offset int64) (*li
 	}
 	r.of, r.at = s, offset+int64(len(l.Bytes))+1
 	if r.parsed.Parse(l.Bytes) != nil || r.parsed.Seq != seq {
-		return nil, fmt.Errorf("read %s: line %d is not where the index says: %w; 'kubejournal index --verify' finds out more", s.Path, seq, ErrDamaged)
+		return nil, fmt.Errorf(
+			"read %s: line %d is not where the index says: %w; 'kubejournal index --verify' finds out more", s.Path,
+			seq, ErrDamaged,
+		)
 	}
 	return &r.parsed, nil
 }

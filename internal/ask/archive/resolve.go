@@ -31,9 +31,9 @@ type Column struct {
 	Priority int    `json:"priority"`
 }
 
-// Resolve finds what a selection names, and what is meant by short names that CustomResourceDefinitions give. The error is
-// an *UnknownError for a name that no line is about, with what was probably meant. Where some of the resources were not watched,
-// the selection says so.
+// Resolve finds what a selection names, and what is meant by short names that CustomResourceDefinitions give. The error
+// is an *UnknownError for a name that no line is about, with what was probably meant. Where some of the resources were
+// not watched, the selection says so.
 func (j *Journal) Resolve(ctx context.Context, s *argument.Selection) error {
 	if s.Unwatched, s.Absent = nil, nil; j.Empty() || s.All() {
 		return nil
@@ -156,7 +156,8 @@ func (j *Journal) Columns(ctx context.Context, s *index.Stream) ([]Column, error
 	return nil, nil
 }
 
-// resolveNamespaces makes sure that there is a line about something in each namespace, about it, or about a stream of it.
+// resolveNamespaces makes sure that there is a line about something in each namespace, about it, or about a stream of
+// it.
 func (j *Journal) resolveNamespaces(ctx context.Context, s *argument.Selection) error {
 	for _, namespace := range s.Namespaces {
 		var there names

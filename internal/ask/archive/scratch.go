@@ -10,8 +10,8 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-// Merged lines are in a folder of their own in TMPDIR, whose lock is held until it is removed. A run that is killed leaves
-// it, without the lock, and the next one that merges removes it.
+// Merged lines are in a folder of their own in TMPDIR, whose lock is held until it is removed. A run that is killed
+// leaves it, without the lock, and the next one that merges removes it.
 const scratchPrefix = "kubejournal-merge-"
 
 // scratchAge is how old a folder without a lock is that is removed: a younger one may be about to be locked.
@@ -36,7 +36,8 @@ func removeScratches() {
 	entries, _ := os.ReadDir(os.TempDir()) // what is there stays
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) || time.Since(info.ModTime()) < scratchAge {
+		if err != nil || !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) ||
+			time.Since(info.ModTime()) < scratchAge {
 			continue
 		}
 		dir := filepath.Join(os.TempDir(), e.Name())

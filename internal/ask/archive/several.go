@@ -22,10 +22,13 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines are merged into
-// a temporary folder, which Close removes. seq is counted anew, and term is as it was. With one path it is Open, then Resolve.
-// With an *UnknownError the journal is returned all the same: what it may not have of that name can be asked.
-func OpenAll(ctx context.Context, paths []string, s *argument.Selection, lines Lines, notice func(string)) (j *Journal, err error) {
+// OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines
+// are merged into a temporary folder, which Close removes. seq is counted anew, and term is as it was. With one path it
+// is Open, then Resolve. With an *UnknownError the journal is returned all the same: what it may not have of that name
+// can be asked.
+func OpenAll(
+	ctx context.Context, paths []string, s *argument.Selection, lines Lines, notice func(string),
+) (j *Journal, err error) {
 	if len(paths) == 1 {
 		if j, err = Open(paths[0], notice); err != nil {
 			return nil, err
@@ -179,8 +182,8 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *argument.Selection
 		for i, one := range of {
 			lines := func(ctx context.Context) iter.Seq2[merge.Line, error] { return one.lines(ctx, s) }
 			sources[i] = merge.Source{Name: one.path, Lines: lines}
-			// The coverage of a replica has all of its streams, also those that it has written nothing about. That it cannot be
-			// read was reported before.
+			// The coverage of a replica has all of its streams, also those that it has written nothing about. That it
+			// cannot be read was reported before.
 			covered, _ := one.AllCoverage()
 			for n := range covered {
 				sources[i].Streams = append(sources[i].Streams, covered[n].Name)
@@ -231,15 +234,19 @@ func (j *Journal) takeEnds(ctx context.Context, of []*Journal) error {
 	return nil
 }
 
-// holdsBack reports whether the entries of a stream have held changes back at some time: what its lines do not show may have changed,
-// and need not be gone. A first list that was skipped does not count: what is listed after a takeover never is.
+// holdsBack reports whether the entries of a stream have held changes back at some time: what its lines do not show may
+// have changed, and need not be gone. A first list that was skipped does not count: what is listed after a takeover
+// never is.
 func (j *Journal) holdsBack(stream string) bool {
 	for _, s := range j.coverage {
 		if s.Name != stream {
 			continue
 		}
 		for i := range s.Intervals {
-			if slices.ContainsFunc(s.Intervals[i].HeldBack, func(key string) bool { return key != coverage.Initial && key != coverage.LeaderElection }) {
+			if slices.ContainsFunc(
+				s.Intervals[i].HeldBack,
+				func(key string) bool { return key != coverage.Initial && key != coverage.LeaderElection },
+			) {
 				return true
 			}
 		}
@@ -247,8 +254,8 @@ func (j *Journal) holdsBack(stream string) bool {
 	return false
 }
 
-// ResolveIn resolves a selection in the journal that knows most of what it names; or each name in one that knows it, as where they are
-// in several shards.
+// ResolveIn resolves a selection in the journal that knows most of what it names; or each name in one that knows it, as
+// where they are in several shards.
 func ResolveIn(ctx context.Context, of []*Journal, s *argument.Selection) error {
 	of = slices.DeleteFunc(slices.Clone(of), (*Journal).Empty)
 	var best, unknown *argument.Selection
@@ -355,7 +362,9 @@ func OpenEach(paths []string, notice func(string)) (all []*Journal, err error) {
 			written[path] = info.ModTime()
 		}
 	}
-	paths = slices.SortedStableFunc(slices.Values(paths), func(a, b string) int { return written[b].Compare(written[a]) })
+	paths = slices.SortedStableFunc(
+		slices.Values(paths), func(a, b string) int { return written[b].Compare(written[a]) },
+	)
 	for _, path := range paths {
 		j, err := Open(path, notice)
 		if err != nil {

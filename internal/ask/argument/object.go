@@ -1,6 +1,6 @@
-// Package argument reads the arguments with which people ask a journal, objects named as for kubectl and times, and finds what
-// they select. It needs neither a server nor a journal: short names are those of Kubernetes' own resources, until
-// archive.Journal.Resolve finds others.
+// Package argument reads the arguments with which people ask a journal, objects named as for kubectl and times, and
+// finds what they select. It needs neither a server nor a journal: short names are those of Kubernetes' own resources,
+// until archive.Journal.Resolve finds others.
 package argument
 
 import (
@@ -49,9 +49,9 @@ func isName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/%")
 }
 
-// Objects reads arguments as kubectl get takes them: RESOURCE, RESOURCE NAME..., or RESOURCE/NAME..., where RESOURCE may
-// be several with commas, unless a / follows. A NAME is an argument to its end, and may have commas and spaces itself.
-// Beside a RESOURCE/NAME, what has no / is a RESOURCE.
+// Objects reads arguments as kubectl get takes them: RESOURCE, RESOURCE NAME..., or RESOURCE/NAME..., where RESOURCE
+// may be several with commas, unless a / follows. A NAME is an argument to its end, and may have commas and spaces
+// itself. Beside a RESOURCE/NAME, what has no / is a RESOURCE.
 func Objects(args []string) ([]Object, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -114,14 +114,18 @@ func ObjectList(list string) (all []Object, err error) {
 	return all, nil
 }
 
-// ParseObject reads RESOURCE or RESOURCE/NAME, where RESOURCE is pods, po, pod, deployments.apps, deployments.v1.apps or *.
+// ParseObject reads RESOURCE or RESOURCE/NAME, where RESOURCE is pods, po, pod, deployments.apps, deployments.v1.apps
+// or *.
 func ParseObject(text string) (Object, error) {
 	resource, name, slash := strings.Cut(text, "/")
 	switch {
 	case isTime(text):
 		return Object{}, fmt.Errorf(quoteTime, text)
 	case !resourceForm.MatchString(resource):
-		return Object{}, fmt.Errorf("%q is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web", text)
+		return Object{}, fmt.Errorf(
+			"%q is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web",
+			text,
+		)
 	case slash && !isName(name):
 		return Object{}, fmt.Errorf("%q is not the name of an object; "+
 			"write e.g. deploy/web, each as an argument of its own, and its namespace with -n", text)

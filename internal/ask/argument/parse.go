@@ -22,7 +22,8 @@ const Times = "now, 90m, 2d or 5 minutes ago, 14:02, yesterday 14:02, 2026-11-20
 //   - Unix seconds, which may have a fraction, or milliseconds, also after an @;
 //   - seq:1234, a line, or rv:1234, a version of the server.
 //
-// What the clock shows twice, as it is put back, is the first time, unless the zone's name says that it is the second one.
+// What the clock shows twice, as it is put back, is the first time, unless the zone's name says that it is the second
+// one.
 func ParseMoment(text string, now time.Time) (Moment, error) {
 	given := text
 	text = strings.TrimSpace(text)
@@ -64,7 +65,8 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 	return Moment{Time: t}, nil
 }
 
-// Seconds of this century and the next two have ten digits, and milliseconds 13: nobody takes a shorter number for a time.
+// Seconds of this century and the next two have ten digits, and milliseconds 13: nobody takes a shorter number for a
+// time.
 var (
 	unixSeconds = regexp.MustCompile(`^([0-9]{10})(\.[0-9]{1,9})?$`)
 	unixMillis  = regexp.MustCompile(`^[0-9]{13}$`)
@@ -199,7 +201,9 @@ func parseClock(text string, now time.Time) (at time.Time, ok bool, err error) {
 		}
 	}
 	is, _ := at.Zone()
-	return time.Time{}, false, fmt.Errorf("zone %s is not known here, where it is %s then; write UTC or e.g. +01:00", m[5], is)
+	return time.Time{}, false, fmt.Errorf(
+		"zone %s is not known here, where it is %s then; write UTC or e.g. +01:00", m[5], is,
+	)
 }
 
 // parseAny reads a text in the first of some forms that it has.

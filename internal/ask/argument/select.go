@@ -72,7 +72,8 @@ func (s *Selection) Pick(stream *index.Stream) (p Pick, ok bool) {
 	return p, ok
 }
 
-// everything returns what is selected of a stream where no resource is named: of namespaces, those that are named themselves.
+// everything returns what is selected of a stream where no resource is named: of namespaces, those that are named
+// themselves.
 func (s *Selection) everything(stream *index.Stream) Pick {
 	if len(s.Namespaces) > 0 && isNamespaces(stream.Group, stream.Resource) {
 		return Pick{names: slices.Clone(s.Namespaces), bare: true}
@@ -107,7 +108,8 @@ func (s *Selection) Select(x *index.Index, p Pick) iter.Seq2[*index.Object, erro
 					one = nil
 				}
 				for o, err := range x.Objects(p.Stream, namespace, one) {
-					wanted := err != nil || (p.names == nil || one != nil || slices.Contains(p.names, o.Name)) && (len(s.UIDs) == 0 || s.UIDs[o.UID])
+					wanted := err != nil || (p.names == nil || one != nil || slices.Contains(p.names, o.Name)) &&
+						(len(s.UIDs) == 0 || s.UIDs[o.UID])
 					if wanted && !yield(o, err) {
 						return
 					}
@@ -123,7 +125,8 @@ type Match struct {
 	Stream *index.Stream
 }
 
-// Matches yields the objects of an index that are selected, stream by stream. What is yielded is valid until the next one.
+// Matches yields the objects of an index that are selected, stream by stream. What is yielded is valid until the next
+// one.
 func (s *Selection) Matches(x *index.Index) iter.Seq2[Match, error] {
 	return func(yield func(Match, error) bool) {
 		for _, p := range s.Picks(x) {

@@ -96,11 +96,13 @@ func sharesOf(s *Selection, name string, streams []string) (shares []share) {
 // Elsewhere reports whether every selected object that a stream has is in others too, by their names.
 func (s *Selection) Elsewhere(stream string, others []string) bool {
 	name, has := unsharded(stream)
-	return has.in(sharesOf(s, name, slices.DeleteFunc(slices.Clone(others), func(other string) bool { return other == stream })))
+	return has.in(
+		sharesOf(s, name, slices.DeleteFunc(slices.Clone(others), func(other string) bool { return other == stream })),
+	)
 }
 
-// MissingShards returns, by its name without a shard, each of some streams that has not all shards among them, with those
-// that there are.
+// MissingShards returns, by its name without a shard, each of some streams that has not all shards among them, with
+// those that there are.
 func (s *Selection) MissingShards(streams []string) map[string][]string {
 	shards := map[string][]string{} // by name without shard
 	for _, stream := range streams {

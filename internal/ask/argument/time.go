@@ -16,15 +16,16 @@ type Moment struct {
 	fromNow bool // Time was given as how long ago it is, which names now
 }
 
-// Latest returns now, as far as the journal says. A stream that is followed is as good as there, if it was confirmed within
-// a few seconds.
+// Latest returns now, as far as the journal says. A stream that is followed is as good as there, if it was confirmed
+// within a few seconds.
 func Latest() Moment { return Moment{Time: time.Now(), latest: true} }
 
-// LastKnown returns the moment that is asked for by not naming an end: the last time that is covered. An answer says as of
-// when it is, where that is not now.
+// LastKnown returns the moment that is asked for by not naming an end: the last time that is covered. An answer says as
+// of when it is, where that is not now.
 func LastKnown() Moment { return Moment{Time: time.Now(), latest: true, open: true} }
 
-// EndOf returns the end that is meant where only the beginning is named: now, where that was said by how long ago it is.
+// EndOf returns the end that is meant where only the beginning is named: now, where that was said by how long ago it
+// is.
 func EndOf(since Moment) Moment {
 	if since.fromNow {
 		return Latest()

@@ -21,7 +21,9 @@ func Unknownf(format string, args ...any) *UnknownError {
 
 // NobodyWatched is the error for a resource that may have been there. What may be meant instead follows.
 func NobodyWatched(resource, meant string) *UnknownError {
-	return &UnknownError{Unwatched: true, Text: fmt.Sprintf("the journal has no line about %s: nobody watched them%s", resource, meant)}
+	return &UnknownError{
+		Unwatched: true, Text: fmt.Sprintf("the journal has no line about %s: nobody watched them%s", resource, meant),
+	}
 }
 
 // Some lists the first of some names.

@@ -225,7 +225,8 @@ func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 		return exact
 	case h.last == nil || h.root != nil && h.partial && !partial:
 		w.Origin, w.After.Time = Older, created(l.Object)
-		if relist && l.Type() == line.Added && !confirmed.IsZero() && !w.After.Time.Before(confirmed.Truncate(time.Second)) {
+		if relist && l.Type() == line.Added && !confirmed.IsZero() &&
+			!w.After.Time.Before(confirmed.Truncate(time.Second)) {
 			w.Origin = Gap
 		}
 	case relist:

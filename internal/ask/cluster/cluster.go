@@ -21,8 +21,8 @@ import (
 
 // Journals are the journals of one cluster: those of its replicas and of its shards.
 type Journals struct {
-	// Name is the cluster's, as the last line of its journals has it. Without one it is the beginning of UID; where clusters
-	// have the same name, the beginning of UID follows it.
+	// Name is the cluster's, as the last line of its journals has it. Without one it is the beginning of UID; where
+	// clusters have the same name, the beginning of UID follows it.
 	Name  string
 	UID   string // of the namespace kube-system; empty where no line has it
 	Paths []string
@@ -34,9 +34,10 @@ type Journals struct {
 // shortUID is how much of a uid stands for all of it.
 const shortUID = 8
 
-// Group groups journals by the clusters that they are of, in the order of the clusters' names. Two journals are of one cluster
-// if their lines have the same clusterUID. One that has none, as that of a replica that wrote no GAP and no SYNCED, is of the
-// cluster whose name it has or, without a name, of the only one that there is. notice is told of journals that are left out.
+// Group groups journals by the clusters that they are of, in the order of the clusters' names. Two journals are of one
+// cluster if their lines have the same clusterUID. One that has none, as that of a replica that wrote no GAP and no
+// SYNCED, is of the cluster whose name it has or, without a name, of the only one that there is. notice is told of
+// journals that are left out.
 func Group(ctx context.Context, paths []string, notice func(string)) ([]Journals, error) {
 	var all, unidentified []Journals
 	var empty []string
@@ -54,7 +55,9 @@ func Group(ctx context.Context, paths []string, notice func(string)) ([]Journals
 		}
 	}
 	// Those without a name come last.
-	slices.SortStableFunc(unidentified, func(a, b Journals) int { return cmp.Compare(min(len(b.label), 1), min(len(a.label), 1)) })
+	slices.SortStableFunc(
+		unidentified, func(a, b Journals) int { return cmp.Compare(min(len(b.label), 1), min(len(a.label), 1)) },
+	)
 	for i := range unidentified {
 		c := &unidentified[i]
 		same := func(of *Journals) bool { return c.label == "" || of.label == c.label }
@@ -71,7 +74,9 @@ func Group(ctx context.Context, paths []string, notice func(string)) ([]Journals
 		all[0].Paths = append(all[0].Paths, empty...)
 	default:
 		for _, path := range empty {
-			notice(fmt.Sprintf("journal %s has no line yet, so nothing says which cluster it is of; it is left out", path))
+			notice(
+				fmt.Sprintf("journal %s has no line yet, so nothing says which cluster it is of; it is left out", path),
+			)
 		}
 	}
 	name(all)
@@ -82,7 +87,8 @@ func Group(ctx context.Context, paths []string, notice func(string)) ([]Journals
 	return all, nil
 }
 
-// join adds the journals of c to those of the same cluster, whose name is the one in the last of the journals' last lines.
+// join adds the journals of c to those of the same cluster, whose name is the one in the last of the journals' last
+// lines.
 func join(all []Journals, c *Journals, same func(*Journals) bool) []Journals {
 	for i := range all {
 		of := &all[i]
@@ -154,7 +160,8 @@ func Choose(all []Journals, names []string) ([]Journals, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(c Journals) bool { return !chosen[c.Name] }), nil
 }
 
-// clusterOf returns the cluster of a journal; there is none where the journal has no line. As few lines as possible are read.
+// clusterOf returns the cluster of a journal; there is none where the journal has no line. As few lines as possible are
+// read.
 func clusterOf(ctx context.Context, path string) (c Journals, there bool, err error) {
 	j, err := archive.Open(path, func(string) {}) // who asks the journal is told
 	if err != nil {
@@ -175,8 +182,8 @@ func clusterOf(ctx context.Context, path string) (c Journals, there bool, err er
 	return c, true, err
 }
 
-// clusterUID returns the uid in the first GAP or SYNCED that has one. Indexes say where they are; a file without an index is read
-// where no other one has such a line.
+// clusterUID returns the uid in the first GAP or SYNCED that has one. Indexes say where they are; a file without an
+// index is read where no other one has such a line.
 func clusterUID(ctx context.Context, j *archive.Journal) (uid string, err error) {
 	for i, s := range j.Segments {
 		if !s.Indexed() {
@@ -295,8 +302,9 @@ type Unknown struct {
 	name any // an Object, or a namespace
 }
 
-// Open opens the journals of each cluster, as archive.OpenAll does, and resolves a selection in each. A name that a cluster does
-// not have is among its Unknown, and not selected there. What is returned is to be closed, with an error too.
+// Open opens the journals of each cluster, as archive.OpenAll does, and resolves a selection in each. A name that a
+// cluster does not have is among its Unknown, and not selected there. What is returned is to be closed, with an error
+// too.
 func Open(
 	ctx context.Context, clusters []Journals, s *argument.Selection, lines archive.Lines, notice func(cluster, text string),
 ) (all []*Opened, err error) {
@@ -329,7 +337,9 @@ func (o *Opened) Close() {
 	}
 }
 
-func (o *Opened) open(ctx context.Context, paths []string, s *argument.Selection, lines archive.Lines, notice func(string)) (err error) {
+func (o *Opened) open(
+	ctx context.Context, paths []string, s *argument.Selection, lines archive.Lines, notice func(string),
+) (err error) {
 	o.Selection = clone(s)
 	o.Journal, err = archive.OpenAll(ctx, paths, o.Selection, lines, notice)
 	u, unknown := errors.AsType[*argument.UnknownError](err)
@@ -351,7 +361,8 @@ func (o *Opened) open(ctx context.Context, paths []string, s *argument.Selection
 	return err
 }
 
-// narrow returns the part of a selection that journals have, nil where they have none, and notes the names that they do not have.
+// narrow returns the part of a selection that journals have, nil where they have none, and notes the names that they do
+// not have.
 func (o *Opened) narrow(ctx context.Context, paths []string, s *argument.Selection) (*argument.Selection, error) {
 	of, err := archive.OpenEach(paths, func(string) {})
 	defer func() {

@@ -1,4 +1,5 @@
-// Package follow shows journal lines to people: those that a history has, as package question has them, and those that come.
+// Package follow shows journal lines to people: those that a history has, as package question has them, and those that
+// come.
 //
 // Lines that come are shown once, in the order of seq: when the active file is rotated by the daemon or renamed by
 // logrotate, when several rotations happen between two checks, when it is removed, truncated or replaced. Where lines
@@ -239,8 +240,8 @@ func (o *Options) unwatched(err error) error {
 	return err
 }
 
-// unknownName says why a name may have been there that no line is about. It returns ErrNotCovered where there is a reason, else
-// the error.
+// unknownName says why a name may have been there that no line is about. It returns ErrNotCovered where there is a
+// reason, else the error.
 func (o *Options) unknownName(ctx context.Context, j *question.Journal, err error) error {
 	u, ok := errors.AsType[*argument.UnknownError](err)
 	if !ok || u.Unwatched {

@@ -53,7 +53,9 @@ func (p *Printer) Withdraw(stream []byte) bool {
 
 // waiting returns the index of the GAP line of a stream that waits; -1 for none.
 func (p *Printer) waiting(stream []byte) int {
-	return slices.IndexFunc(p.held, func(h held) bool { return h.open && bytes.Equal(h.Line.Text(line.FieldStream), stream) })
+	return slices.IndexFunc(
+		p.held, func(h held) bool { return h.open && bytes.Equal(h.Line.Text(line.FieldStream), stream) },
+	)
 }
 
 func (p *Printer) drop(i int) {

@@ -25,10 +25,11 @@ type Options struct {
 	Follow bool // continue with lines that come later, until ctx ends
 	// Notice gets a sentence without a full stop about the files, not the cluster: lines that are gone. Default none.
 	Notice func(string)
-	// Doubt gets why lines of the time that is asked for may be missing, if one is; its error ends a tail that does not follow.
-	// Default: nothing is said.
+	// Doubt gets why lines of the time that is asked for may be missing, if one is; its error ends a tail that does not
+	// follow. Default: nothing is said.
 	Doubt func([]question.Doubt) error
-	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
+	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default
+	// never.
 	Gone func() bool
 
 	ends    bool // a stream does, as a file
@@ -133,7 +134,8 @@ func look(seen *archive.Seen, match *argument.Matcher, l *line.Fields) error {
 	return err
 }
 
-// unknown returns an error for a name that no line is about. What may still come, where a file is followed, gets a notice.
+// unknown returns an error for a name that no line is about. What may still come, where a file is followed, gets a
+// notice.
 func (o *Options) unknown(ctx context.Context, seen *archive.Seen) error {
 	if err := seen.Resolve(ctx); err != nil {
 		return o.unwatched(err)

@@ -15,8 +15,8 @@
 //	a list after a GAP that was finished and not    the list, after what the next leader's watch brings up
 //	published when the other took over              to the version of the list's SYNCED
 //
-// A replica that has not followed the one before it to its end, and finds that the history is lost, lists. Its GAP then is
-// from where the replicas together had come, and the lines of its list become:
+// A replica that has not followed the one before it to its end, and finds that the history is lost, lists. Its GAP then
+// is from where the replicas together had come, and the lines of its list become:
 //
 //	line of the list                                becomes
 //	----------------------------------------------  --------------------------------------------------------
@@ -455,7 +455,8 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	e.text(line.FieldType, string(line.Deleted))
 	e.text(line.FieldOrigin, string(line.FromRelist))
 	id := string(last.Text(line.FieldID))
-	e.text(line.FieldID, id[:strings.LastIndexByte(id, '/')+1]+string(line.Deleted)) // ids at one version differ in the type alone
+	// ids at one version differ in the type alone
+	e.text(line.FieldID, id[:strings.LastIndexByte(id, '/')+1]+string(line.Deleted))
 	e.set(line.FieldFinalStateKnown, []byte("false"))
 	for _, of := range []line.Field{line.FieldGeneration, line.FieldManager, line.FieldSubresource, line.FieldWrittenAt, line.FieldChanges} {
 		e.drop(of)

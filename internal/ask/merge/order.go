@@ -86,5 +86,7 @@ func inTime(a, b *line.Fields) int {
 		return c
 	}
 	version := func(l *line.Fields) uint64 { return number(string(l.Text(line.FieldResourceVersion))) }
-	return cmp.Or(cmp.Compare(version(a), version(b)), bytes.Compare(a.Text(line.FieldStream), b.Text(line.FieldStream)))
+	return cmp.Or(
+		cmp.Compare(version(a), version(b)), bytes.Compare(a.Text(line.FieldStream), b.Text(line.FieldStream)),
+	)
 }

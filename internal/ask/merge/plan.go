@@ -207,8 +207,9 @@ type list struct {
 	to     string // the version of its SYNCED
 }
 
-// settle finds the lists that another replica has written again: one that was not finished is void; one after a GAP that was, but
-// was not published before the turn ended, so that the watch of the next continues before its end, is to come behind what that brings.
+// settle finds the lists that another replica has written again: one that was not finished is void; one after a GAP
+// that was, but was not published before the turn ended, so that the watch of the next continues before its end, is to
+// come behind what that brings.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
 	var open *list
@@ -275,8 +276,8 @@ func (s *stream) mayRepeat(at position, version uint64) bool {
 	return version >= s.low[n].low
 }
 
-// abandons reports whether f shows that the replica abandoned its open list: it continues from another leader's position, or
-// writes a GAP without a version that it is from.
+// abandons reports whether f shows that the replica abandoned its open list: it continues from another leader's
+// position, or writes a GAP without a version that it is from.
 func (f *fact) abandons() bool {
 	return f.origin == line.FromWatch || f.typ == line.Gap && f.from == ""
 }

@@ -28,8 +28,8 @@ func (c *Change) Item() *Item {
 // Comparison is what became of the selected objects between two moments, in the order of State.
 type Comparison struct {
 	From, To argument.Moment
-	// Changes are the objects of which the last line is another one. An object that was deleted and made anew, with another
-	// uid, is there twice.
+	// Changes are the objects of which the last line is another one. An object that was deleted and made anew, with
+	// another uid, is there twice.
 	Changes []Change
 	// Passed are those that were neither there at the one moment nor at the other, but in between.
 	Passed []Change
@@ -85,9 +85,11 @@ func (j *Journal) Compare(ctx context.Context, s *argument.Selection, from, to a
 	return c, nil
 }
 
-// Between calls fn with the lines about some of c.Changes, each of an object that was there at both moments: those after the
-// earlier state up to the later one, in the order of seq. A version is valid until fn returns.
-func (j *Journal) Between(ctx context.Context, c *Comparison, some []*Change, fn func(i int, v *archive.Version) error) error {
+// Between calls fn with the lines about some of c.Changes, each of an object that was there at both moments: those
+// after the earlier state up to the later one, in the order of seq. A version is valid until fn returns.
+func (j *Journal) Between(
+	ctx context.Context, c *Comparison, some []*Change, fn func(i int, v *archive.Version) error,
+) error {
 	of := make(map[key]int, len(some))
 	s := *c.selection
 	s.UIDs = make(map[string]bool, len(some))
@@ -106,7 +108,10 @@ func (j *Journal) Between(ctx context.Context, c *Comparison, some []*Change, fn
 		if err != nil {
 			return err
 		}
-		k := key{v.Unquoted(line.FieldGroup), v.Unquoted(line.FieldResource), v.Unquoted(line.FieldNamespace), v.Unquoted(line.FieldName), v.Unquoted(line.FieldUID)}
+		k := key{
+			v.Unquoted(line.FieldGroup), v.Unquoted(line.FieldResource), v.Unquoted(line.FieldNamespace),
+			v.Unquoted(line.FieldName), v.Unquoted(line.FieldUID),
+		}
 		i, wanted := of[k]
 		if !wanted || v.AboutStream() || v.Seq <= some[i].Before.Last.Seq || v.Seq > some[i].After.Last.Seq {
 			continue
@@ -125,7 +130,9 @@ type passage struct {
 }
 
 // between returns what lines there are about each object between two moments.
-func (j *Journal) between(ctx context.Context, s *argument.Selection, from, to argument.Moment) (map[key]*passage, error) {
+func (j *Journal) between(
+	ctx context.Context, s *argument.Selection, from, to argument.Moment,
+) (map[key]*passage, error) {
 	a, err := j.cut(ctx, s, from)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ type Doubt struct {
 // NotConfirmed is why a stream is not known to have been followed any more where the daemon has said no reason.
 const NotConfirmed = "not confirmed any further"
 
-// at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then. Of an
-// open end it returns the last interval, and as of when that is.
+// at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then.
+// Of an open end it returns the last interval, and as of when that is.
 func at(intervals []coverage.Interval, stream string, m argument.Moment) (*coverage.Interval, *Doubt) {
 	doubt := &Doubt{Stream: stream, Reason: "not watched yet"}
 	for i := range intervals {
@@ -55,8 +55,8 @@ func at(intervals []coverage.Interval, stream string, m argument.Moment) (*cover
 	return nil, doubt
 }
 
-// pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every five
-// seconds, with its next commit.
+// pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every
+// five seconds, with its next commit.
 const pulseAge = 10 * time.Second
 
 var noStream = Doubt{Reason: "no stream was watched that has such objects"}
@@ -131,8 +131,8 @@ func (j *Journal) doubtsAt(ctx context.Context, s *argument.Selection, c *cut) (
 	return slices.Concat(clock, doubts), err
 }
 
-// doubts returns what may be wrong with an answer about the selected objects between two moments, which may be the same one,
-// by what is known of each stream that may have them. It is the only place that judges by coverage:
+// doubts returns what may be wrong with an answer about the selected objects between two moments, which may be the same
+// one, by what is known of each stream that may have them. It is the only place that judges by coverage:
 //
 //	at a time                                   may be wrong
 //	------------------------------------------  ------------------------------------------------------------------------
@@ -153,7 +153,9 @@ func (j *Journal) doubtsAt(ctx context.Context, s *argument.Selection, c *cut) (
 //	of a shard that no journal is of            every object of the resource
 //
 // waiting has the doubts about late intervals.
-func (j *Journal) doubts(ctx context.Context, s *argument.Selection, since, until argument.Moment, waiting []Doubt) ([]Doubt, error) {
+func (j *Journal) doubts(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment, waiting []Doubt,
+) ([]Doubt, error) {
 	streams, err := j.Coverage(s)
 	switch {
 	case err != nil:
@@ -188,8 +190,8 @@ func (j *Journal) doubts(ctx context.Context, s *argument.Selection, since, unti
 	return doubts, nil
 }
 
-// NotWatched returns a doubt for each selected resource that nobody watched, and for each file that is lost: what was covered in
-// it is not known.
+// NotWatched returns a doubt for each selected resource that nobody watched, and for each file that is lost: what was
+// covered in it is not known.
 func (j *Journal) NotWatched(s *argument.Selection) []Doubt {
 	doubts := unwatched(s)
 	for _, lost := range j.LostFiles() {
@@ -244,15 +246,17 @@ func (j *Journal) doubtsAtSeq(ctx context.Context, s *argument.Selection, m argu
 		case mark == 0:
 			doubts = append(doubts, Doubt{Stream: name, Reason: unlisted})
 		case mark == index.Gap:
-			doubts = append(doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
+			doubts = append(
+				doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)},
+			)
 		}
 	}
 	beyond, err := j.beyond(ctx, m)
 	return slices.Concat(doubts, beyond), err
 }
 
-// restrict returns a doubt about a gap for those objects alone that may have been written in it, where all that are asked for
-// are named; the zero Doubt where none of them may.
+// restrict returns a doubt about a gap for those objects alone that may have been written in it, where all that are
+// asked for are named; the zero Doubt where none of them may.
 func (j *Journal) restrict(ctx context.Context, s *argument.Selection, d Doubt) (Doubt, error) {
 	if !isGap(d.Reason) || d.From.IsZero() || d.To.IsZero() || len(s.Objects) == 0 ||
 		slices.ContainsFunc(s.Objects, func(o argument.Object) bool { return !o.IsOne() }) {
@@ -317,7 +321,9 @@ func (j *Journal) stands(ctx context.Context, s *argument.Selection, gap *Doubt)
 
 // isGap reports whether a reason is that of a GAP after which versions are those of the same history.
 func isGap(reason string) bool {
-	return slices.Contains([]line.Reason{line.Expired, line.PositionRefused, line.RelistInterrupted}, line.Reason(reason))
+	return slices.Contains(
+		[]line.Reason{line.Expired, line.PositionRefused, line.RelistInterrupted}, line.Reason(reason),
+	)
 }
 
 // holes returns the times between two moments in which changes of a stream may be missing.
@@ -358,8 +364,8 @@ func (j *Journal) beyond(ctx context.Context, m argument.Moment) ([]Doubt, error
 // clockJitter is how far the times of lines may go back without a doubt: clocks are corrected by less all the time.
 const clockJitter = 5 * time.Second
 
-// doubtClock returns a doubt where the clock was set back over a time: a line that was received after it stands before one
-// of that time or earlier. Lines are selected by their times, so what they show together may never have existed at
+// doubtClock returns a doubt where the clock was set back over a time: a line that was received after it stands before
+// one of that time or earlier. Lines are selected by their times, so what they show together may never have existed at
 // once.
 func (j *Journal) doubtClock(ctx context.Context, c *cut) ([]Doubt, error) {
 	if c.IsLatest() {
@@ -397,7 +403,8 @@ func (j *Journal) doubtClock(ctx context.Context, c *cut) ([]Doubt, error) {
 
 // equal reports whether two doubts say the same.
 func (d *Doubt) equal(o Doubt) bool {
-	return d.Stream == o.Stream && d.From.Equal(o.From) && d.To.Equal(o.To) && d.Reason == o.Reason && d.AsOf == o.AsOf &&
+	return d.Stream == o.Stream && d.From.Equal(o.From) && d.To.Equal(o.To) && d.Reason == o.Reason &&
+		d.AsOf == o.AsOf &&
 		slices.Equal(d.Objects, o.Objects)
 }
 

@@ -16,9 +16,11 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-// History yields the lines about the selected objects between two moments, each of which may be zero, in the order of seq;
-// with GAP and SYNCED of the streams that may have such objects. A version is valid until the next one.
-func (j *Journal) History(ctx context.Context, s *argument.Selection, since, until argument.Moment) iter.Seq2[*archive.Version, error] {
+// History yields the lines about the selected objects between two moments, each of which may be zero, in the order of
+// seq; with GAP and SYNCED of the streams that may have such objects. A version is valid until the next one.
+func (j *Journal) History(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment,
+) iter.Seq2[*archive.Version, error] {
 	return func(yield func(*archive.Version, error) bool) {
 		w, err := archive.Again(j.Journal, func() (*window, error) { return j.window(ctx, s, since, until) })
 		if err != nil {
@@ -60,7 +62,9 @@ func (j *Journal) Objects(ctx context.Context, s *argument.Selection, since, unt
 	return archive.Again(j.Journal, func() ([]Span, error) { return j.objects(ctx, s, since, until) })
 }
 
-func (j *Journal) objects(ctx context.Context, s *argument.Selection, since, until argument.Moment) (all []Span, err error) {
+func (j *Journal) objects(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment,
+) (all []Span, err error) {
 	known := make(map[key]int)
 	w, err := j.window(ctx, s, since, until)
 	if err != nil {
@@ -101,14 +105,19 @@ func (j *Journal) objects(ctx context.Context, s *argument.Selection, since, unt
 	return all, nil
 }
 
-// Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their last
-// states; and why that may not be all. One that only left the selection of a stream, and is there in another, was not.
-func (j *Journal) Deleted(ctx context.Context, s *argument.Selection, since, until argument.Moment) ([]Item, []Doubt, error) {
+// Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their
+// last states; and why that may not be all. One that only left the selection of a stream, and is there in another, was
+// not.
+func (j *Journal) Deleted(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment,
+) ([]Item, []Doubt, error) {
 	items, err := archive.Again(j.Journal, func() ([]Item, error) { return j.deleted(ctx, s, since, until) })
 	if err != nil {
 		return nil, nil, err
 	}
-	doubts, err := archive.Again(j.Journal, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until, index.Deleted) })
+	doubts, err := archive.Again(
+		j.Journal, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until, index.Deleted) },
+	)
 	return items, doubts, err
 }
 
@@ -191,9 +200,9 @@ type ends struct {
 	lines   map[string][]index.Line // of that segment, by stream
 }
 
-// lastState finds out about a deletion whether it was received late or found after a gap. After a gap the object is where it was
-// last seen, unless its DELETED line has it. before is the index of the line before in the segment; item.EndedAfter is when the
-// version before was made.
+// lastState finds out about a deletion whether it was received late or found after a gap. After a gap the object is
+// where it was last seen, unless its DELETED line has it. before is the index of the line before in the segment;
+// item.EndedAfter is when the version before was made.
 func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int, e *ends) error {
 	mark, seq, err := j.MarkBefore(ctx, item.Stream.Name, item.Last.Seq)
 	if err != nil {
@@ -236,8 +245,8 @@ func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int
 	return err
 }
 
-// Replaced reports of each of some deleted objects whether another one took its name: a later one of them, or one that is
-// there as far as the journal says.
+// Replaced reports of each of some deleted objects whether another one took its name: a later one of them, or one that
+// is there as far as the journal says.
 func (j *Journal) Replaced(ctx context.Context, s *argument.Selection, items []Item) ([]bool, error) {
 	st, err := j.State(ctx, s, argument.Moment{Seq: math.MaxUint64})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package question answers what is asked of a journal: what was there at a moment, what became of it, what was deleted, and why
-// an answer may not be complete.
+// Package question answers what is asked of a journal: what was there at a moment, what became of it, what was deleted,
+// and why an answer may not be complete.
 package question
 
 import "kubejournal/internal/ask/archive"

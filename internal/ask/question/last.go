@@ -22,7 +22,9 @@ import (
 // read to their end or were removed meanwhile, and lines that are missing between two files.
 func (j *Journal) Last(ctx context.Context, f *argument.Filter, n int) iter.Seq2[*line.Fields, error] {
 	return func(yield func(*line.Fields, error) bool) {
-		w, err := archive.Again(j.Journal, func() (*window, error) { return j.window(ctx, &f.Selection, f.Since, f.Until) })
+		w, err := archive.Again(
+			j.Journal, func() (*window, error) { return j.window(ctx, &f.Selection, f.Since, f.Until) },
+		)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -27,8 +27,8 @@ type waited struct {
 	doubts []Doubt              // about objects whose lines may have been made before the moment or after it
 }
 
-// passed has the seq of a line by stream: the lines up to that one were made by a moment. A line that does not say when it was
-// made stands before one that does, and a watch brings changes in the order in which they were made.
+// passed has the seq of a line by stream: the lines up to that one were made by a moment. A line that does not say when
+// it was made stands before one that does, and a watch brings changes in the order in which they were made.
 type passed map[string]uint64
 
 // has reports whether it follows from the lines after it that a line was made by the moment.
@@ -45,9 +45,11 @@ type lateLine struct {
 // undated reports whether the line is one of a selected object, and does not say when it was made.
 func (l *lateLine) undated() bool { return l.object != "" && l.Written.IsZero() }
 
-// waitedAt finds out about the lines of streams that were in a late interval at a time, or in none: only those of a type, where
-// that is not 0, leave a doubt. Of a line or a version there are none: it has its place among the lines.
-func (j *Journal) waitedAt(ctx context.Context, s *argument.Selection, m argument.Moment, only index.Type) (*waited, error) {
+// waitedAt finds out about the lines of streams that were in a late interval at a time, or in none: only those of a
+// type, where that is not 0, leave a doubt. Of a line or a version there are none: it has its place among the lines.
+func (j *Journal) waitedAt(
+	ctx context.Context, s *argument.Selection, m argument.Moment, only index.Type,
+) (*waited, error) {
 	w := &waited{passed: make(passed), until: make(map[string]time.Time)}
 	if m.Seq+m.Version > 0 || m.IsZero() {
 		return w, nil
@@ -74,7 +76,8 @@ func (j *Journal) waitedAt(ctx context.Context, s *argument.Selection, m argumen
 		for i := range lines {
 			l := &lines[i]
 			if l.Seq > passed && !l.Snapshot && l.Written.After(m.Time) {
-				if to := l.Written.Add(time.Second); len(doubt.Objects) > 0 && to.Before(doubt.To) { // it is in whole seconds
+				// it is in whole seconds
+				if to := l.Written.Add(time.Second); len(doubt.Objects) > 0 && to.Before(doubt.To) {
 					doubt.To = to
 				}
 				break
@@ -232,9 +235,9 @@ func (j *Journal) window(ctx context.Context, s *argument.Selection, since, unti
 	return w, nil
 }
 
-// notBefore returns the time before which a change was not made whose line, of a seq, was received late: that of the line
-// before it in its stream that says when it was made, or of the beginning of the interval that lateInterval returns. It
-// is zero where the line says that itself, where it was received at once, and where that is not known.
+// notBefore returns the time before which a change was not made whose line, of a seq, was received late: that of the
+// line before it in its stream that says when it was made, or of the beginning of the interval that lateInterval
+// returns. It is zero where the line says that itself, where it was received at once, and where that is not known.
 func (j *Journal) notBefore(
 	ctx context.Context, e *ends, segment int, stream string, seq uint64, received time.Time,
 ) (time.Time, error) {
@@ -268,8 +271,8 @@ func (j *Journal) notBefore(
 	return in.From, nil
 }
 
-// NotBefore returns the time before which the change of a line was not made that was received late and does not say when it
-// was made; zero where that is no question.
+// NotBefore returns the time before which the change of a line was not made that was received late and does not say
+// when it was made; zero where that is no question.
 func (j *Journal) NotBefore(ctx context.Context, l *line.Fields) (time.Time, error) {
 	stream := string(l.Text(line.FieldStream))
 	if j.lateInterval(stream, l.Time) == nil {
@@ -284,8 +287,8 @@ func (j *Journal) NotBefore(ctx context.Context, l *line.Fields) (time.Time, err
 	})
 }
 
-// lateInterval returns the late interval of a stream in which a line was received, or the time between two intervals: a watch
-// that was not confirmed may have brought it late. It is nil where there is none, or nothing is known.
+// lateInterval returns the late interval of a stream in which a line was received, or the time between two intervals: a
+// watch that was not confirmed may have brought it late. It is nil where there is none, or nothing is known.
 func (j *Journal) lateInterval(stream string, received time.Time) *coverage.Interval {
 	streams, _ := j.AllCoverage()
 	for i := range streams {

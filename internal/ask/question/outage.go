@@ -27,9 +27,9 @@ const (
 	sameEnd    = 10 * time.Second
 )
 
-// Outages returns the times in which the streams were not followed that may have selected objects, in order; those of several
-// streams that overlap are one, in which none of them was followed. When one began and ended is taken from all streams, so that
-// it is the same whatever is asked for. Gaps are not among them: they have lines.
+// Outages returns the times in which the streams were not followed that may have selected objects, in order; those of
+// several streams that overlap are one, in which none of them was followed. When one began and ended is taken from all
+// streams, so that it is the same whatever is asked for. Gaps are not among them: they have lines.
 func (j *Journal) Outages(s *argument.Selection) []Outage {
 	selected, err := j.Coverage(s)
 	if err != nil {

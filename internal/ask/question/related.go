@@ -21,11 +21,15 @@ type family struct {
 // Related returns a selection of the selected objects and those that belong to them, in the lines between two moments:
 // what they own, and what that owns; their owners, and theirs; the Events about any of what they own; and of a
 // CustomResourceDefinition all objects that it defines.
-func (j *Journal) Related(ctx context.Context, s *argument.Selection, since, until argument.Moment) (*argument.Selection, error) {
+func (j *Journal) Related(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment,
+) (*argument.Selection, error) {
 	return archive.Again(j.Journal, func() (*argument.Selection, error) { return j.related(ctx, s, since, until) })
 }
 
-func (j *Journal) related(ctx context.Context, s *argument.Selection, since, until argument.Moment) (*argument.Selection, error) {
+func (j *Journal) related(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment,
+) (*argument.Selection, error) {
 	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	begin, _, err := j.Inside(ctx, since, until)
 	if err != nil {
@@ -66,7 +70,9 @@ func (j *Journal) related(ctx context.Context, s *argument.Selection, since, unt
 			unwatched = append(unwatched, argument.NobodyWatched(name, ""))
 		}
 	}
-	return &argument.Selection{UIDs: uids, Namespaces: slices.Sorted(maps.Keys(f.namespaces)), Unwatched: unwatched, Bare: true}, nil
+	return &argument.Selection{
+		UIDs: uids, Namespaces: slices.Sorted(maps.Keys(f.namespaces)), Unwatched: unwatched, Bare: true,
+	}, nil
 }
 
 // take begins with what is selected.

@@ -20,18 +20,18 @@ import (
 type Item struct {
 	Stream               *index.Stream
 	Namespace, Name, UID string
-	// Last is the line that says what it was: the last one about it up to the moment. A segment that is gone has no such
-	// line any more: then Gone is true.
+	// Last is the line that says what it was: the last one about it up to the moment. A segment that is gone has no
+	// such line any more: then Gone is true.
 	Last index.Place
 	Gone bool
-	// Deleted says that it was deleted, where the question is for that: the line is its deletion, or the last one before if
-	// that one does not have the object; or its stream was begun anew since, and the object was not there any more. Deleted
-	// sets when that was: at Ended or, if it was found after a gap, between EndedAfter and Ended.
+	// Deleted says that it was deleted, where the question is for that: the line is its deletion, or the last one
+	// before if that one does not have the object; or its stream was begun anew since, and the object was not there any
+	// more. Deleted sets when that was: at Ended or, if it was found after a gap, between EndedAfter and Ended.
 	Deleted           bool
 	EndedAfter, Ended time.Time
 	Created           time.Time // in whole seconds; zero where it is not known
-	// What Describe sets: when that version was made, and the field manager that wrote it, with "/" and its subresource where
-	// it has one; empty where the line names none.
+	// What Describe sets: when that version was made, and the field manager that wrote it, with "/" and its subresource
+	// where it has one; empty where the line names none.
 	Made   time.Time
 	Writer string
 	Size   int64 // of its line, in bytes
@@ -44,8 +44,8 @@ type State struct {
 	Doubts []Doubt // why it may not be all
 }
 
-// span returns the segments in which a cut lies: all lines of those before are included, none of those after. A cut between
-// two of them lies in the first, since a file may be gone after it.
+// span returns the segments in which a cut lies: all lines of those before are included, none of those after. A cut
+// between two of them lies in the first, since a file may be gone after it.
 func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error) {
 	if c.Version > 0 {
 		first, last = j.spanVersion(c)
@@ -114,7 +114,9 @@ func (i *Item) name() key {
 }
 
 func (i *Item) compare(o *Item) int {
-	return cmp.Or(strings.Compare(i.Stream.Group, o.Stream.Group), strings.Compare(i.Stream.Resource, o.Stream.Resource),
+	return cmp.Or(strings.Compare(i.Stream.Group, o.Stream.Group), strings.Compare(
+		i.Stream.Resource, o.Stream.Resource,
+	),
 		strings.Compare(i.Namespace, o.Namespace), strings.Compare(i.Name, o.Name), cmp.Compare(i.Last.Seq, o.Last.Seq))
 }
 
@@ -183,7 +185,8 @@ func (j *Journal) stateAt(ctx context.Context, s *argument.Selection, c *cut, de
 	return st, nil
 }
 
-// found returns what some segments say of the selected objects up to a cut: of each object an item for each stream that has it.
+// found returns what some segments say of the selected objects up to a cut: of each object an item for each stream that
+// has it.
 func (j *Journal) found(ctx context.Context, s *argument.Selection, c *cut, first, last int) (map[key][]Item, error) {
 	found := make(map[key][]Item)
 	for i := first; i <= last; i++ {
@@ -288,8 +291,8 @@ func (j *Journal) forget(ctx context.Context, found map[key][]Item, c *cut, firs
 	return nil
 }
 
-// settle leaves of those objects of a stream that have the same name the last one: the others were deleted before it was
-// made.
+// settle leaves of those objects of a stream that have the same name the last one: the others were deleted before it
+// was made.
 func settle(found map[key][]Item) {
 	type name struct{ stream, namespace, name string }
 	last := make(map[name]uint64)
@@ -326,11 +329,13 @@ func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 	if len(j.Unread) > 0 {
 		lines = "are not in files that can be read"
 	}
-	return []Doubt{{Reason: fmt.Sprintf("lines before line %d %s: objects that have not changed since are missing", since, lines)}}, nil
+	return []Doubt{
+		{Reason: fmt.Sprintf("lines before line %d %s: objects that have not changed since are missing", since, lines)},
+	}, nil
 }
 
-// newest returns what is said last of an object that several streams may have. Where one has it, it is there: a selector
-// that it does not match any more has it deleted.
+// newest returns what is said last of an object that several streams may have. Where one has it, it is there: a
+// selector that it does not match any more has it deleted.
 func newest(of []Item) (is Item, there bool) {
 	for _, item := range of {
 		if alive := !item.Deleted; alive && !there || alive == there && item.Last.Seq > is.Last.Seq {
@@ -340,8 +345,8 @@ func newest(of []Item) (is Item, there bool) {
 	return is, there
 }
 
-// One returns the one object that is selected at a moment: the one that was there, else the one that was deleted last. There
-// is none where nothing of the name was there up to then.
+// One returns the one object that is selected at a moment: the one that was there, else the one that was deleted last.
+// There is none where nothing of the name was there up to then.
 func (j *Journal) One(ctx context.Context, s *argument.Selection, at argument.Moment) (*Item, []Doubt, error) {
 	st, err := archive.Again(j.Journal, func() (*State, error) { return j.state(ctx, s, at, true) })
 	if err != nil {
@@ -361,12 +366,15 @@ func (j *Journal) One(ctx context.Context, s *argument.Selection, at argument.Mo
 		for _, item := range st.Items {
 			names = append(names, item.Namespace+"/"+item.Name)
 		}
-		return nil, nil, argument.Unknownf("several objects have that name: %s; name its namespace with -n", argument.Some(names))
+		return nil, nil, argument.Unknownf(
+			"several objects have that name: %s; name its namespace with -n", argument.Some(names),
+		)
 	}
 	return one, st.Doubts, nil
 }
 
-// Describe sets when the items' versions were made and by whom, without a look at the lines. It passes over items that are gone.
+// Describe sets when the items' versions were made and by whom, without a look at the lines. It passes over items that
+// are gone.
 func (j *Journal) Describe(ctx context.Context, items []Item) error {
 	_, err := archive.Again(j.Journal, func() (struct{}, error) { return struct{}{}, j.describe(ctx, items) })
 	return err
@@ -453,7 +461,9 @@ type sameSegment struct {
 	items   []int
 }
 
-func (p *sameSegment) read(ctx context.Context, r *archive.Reader, items []Item, fn func(i int, l *line.Fields) error) error {
+func (p *sameSegment) read(
+	ctx context.Context, r *archive.Reader, items []Item, fn func(i int, l *line.Fields) error,
+) error {
 	for _, i := range p.items {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

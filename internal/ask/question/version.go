@@ -15,7 +15,8 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// epoch is the part of a stream's lines from a SYNCED to the next GAP: watch lines, in the order of the server's versions.
+// epoch is the part of a stream's lines from a SYNCED to the next GAP: watch lines, in the order of the server's
+// versions.
 type epoch struct {
 	from, to uint64 // seq of the SYNCED, and of the GAP, 0 where none follows
 	version  uint64 // that the SYNCED has
@@ -26,11 +27,14 @@ type epoch struct {
 type SeveralStreamsError struct{ Streams []string }
 
 func (e *SeveralStreamsError) Error() string {
-	return fmt.Sprintf("rv: is for one stream, and these are %s; name a namespace with -n, or write a time", argument.Some(e.Streams))
+	return fmt.Sprintf(
+		"rv: is for one stream, and these are %s; name a namespace with -n, or write a time", argument.Some(e.Streams),
+	)
 }
 
-// VersionLines returns two moments, each of which may be zero, with lines of the one selected stream in the place of versions
-// of the server: for since the first one that is at the version or later, for until the last one up to it. The error is a
+// VersionLines returns two moments, each of which may be zero, with lines of the one selected stream in the place of
+// versions of the server: for since the first one that is at the version or later, for until the last one up to it. The
+// error is a
 // *SeveralStreamsError where more streams are selected.
 func (j *Journal) VersionLines(
 	ctx context.Context, s *argument.Selection, since, until argument.Moment,
@@ -42,7 +46,9 @@ func (j *Journal) VersionLines(
 	return from, to, doubts, err
 }
 
-func (j *Journal) versionLines(ctx context.Context, s *argument.Selection, since, until *argument.Moment) (doubts []Doubt, err error) {
+func (j *Journal) versionLines(
+	ctx context.Context, s *argument.Selection, since, until *argument.Moment,
+) (doubts []Doubt, err error) {
 	if since.Version+until.Version == 0 {
 		return nil, nil
 	}
@@ -64,7 +70,8 @@ func (j *Journal) versionLines(ctx context.Context, s *argument.Selection, since
 		if doubt != nil && !slices.ContainsFunc(doubts, doubt.equal) {
 			doubts = append(doubts, *doubt)
 		}
-		if *m = (argument.Moment{Seq: seq}); seq == 0 && m == until { // the first list is later than that, and so is all else
+		// the first list is later than that, and so is all else
+		if *m = (argument.Moment{Seq: seq}); seq == 0 && m == until {
 			m.Time = time.Unix(0, 0)
 		}
 		return nil
@@ -75,8 +82,8 @@ func (j *Journal) versionLines(ctx context.Context, s *argument.Selection, since
 	return doubts, replace(until, j.atVersion)
 }
 
-// epochOf returns the epoch of a stream that a version of the server is in, and where its lines are. The doubt is that it is
-// in none: before all epochs, or in the gap after the one that is returned.
+// epochOf returns the epoch of a stream that a version of the server is in, and where its lines are. The doubt is that
+// it is in none: before all epochs, or in the gap after the one that is returned.
 func (j *Journal) epochOf(
 	ctx context.Context, stream string, version uint64,
 ) (e epoch, seqs []index.Place, doubt *Doubt, err error) {
@@ -88,17 +95,22 @@ func (j *Journal) epochOf(
 	for ; i >= 0 && epochs[i].version > version; i-- {
 	}
 	if i < 0 {
-		return epoch{}, nil, &Doubt{Stream: stream, Reason: fmt.Sprintf("its first list was at a later version than %d", version)}, nil
+		return epoch{}, nil, &Doubt{
+			Stream: stream, Reason: fmt.Sprintf("its first list was at a later version than %d", version),
+		}, nil
 	}
 	e = epochs[i]
 	if e.to > 0 && version > e.complete {
-		return e, nil, &Doubt{Stream: stream, Reason: fmt.Sprintf("version %d is in a gap behind version %d", version, e.complete)}, nil
+		return e, nil, &Doubt{
+			Stream: stream, Reason: fmt.Sprintf("version %d is in a gap behind version %d", version, e.complete),
+		}, nil
 	}
 	seqs, err = j.seqsOf(ctx, stream, e)
 	return e, seqs, nil, err
 }
 
-// atVersion returns the seq up to which the lines of a stream give its objects at a version of the server, or why they do not.
+// atVersion returns the seq up to which the lines of a stream give its objects at a version of the server, or why they
+// do not.
 func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) (uint64, *Doubt, error) {
 	e, seqs, doubt, err := j.epochOf(ctx, stream, version)
 	if err != nil || doubt != nil {
@@ -123,8 +135,8 @@ func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) 
 	return j.notYet(ctx, stream, version)
 }
 
-// fromVersion returns the seq of the first line of a stream at a version of the server or later, or why it is not known: the GAP
-// in which that was, or the line that is still to come.
+// fromVersion returns the seq of the first line of a stream at a version of the server or later, or why it is not
+// known: the GAP in which that was, or the line that is still to come.
 func (j *Journal) fromVersion(ctx context.Context, stream string, version uint64) (uint64, *Doubt, error) {
 	e, seqs, doubt, err := j.epochOf(ctx, stream, version)
 	if err != nil || doubt != nil {
@@ -161,11 +173,14 @@ func (j *Journal) notYet(ctx context.Context, stream string, version uint64) (ui
 	if err != nil {
 		return 0, nil, err
 	}
-	return x.Next - 1, &Doubt{Stream: stream, Reason: fmt.Sprintf("it has no line at resourceVersion %d or later", version)}, nil
+	return x.Next - 1, &Doubt{
+		Stream: stream, Reason: fmt.Sprintf("it has no line at resourceVersion %d or later", version),
+	}, nil
 }
 
-// behind returns the index of the first of an epoch's lines that is at a later version, or how many there are. A replica that has
-// lost its checkpoint may begin a term with some lines of an earlier one again: within a term alone versions are in order.
+// behind returns the index of the first of an epoch's lines that is at a later version, or how many there are. A
+// replica that has lost its checkpoint may begin a term with some lines of an earlier one again: within a term alone
+// versions are in order.
 func (j *Journal) behind(ctx context.Context, seqs []index.Place, version uint64) (int, error) {
 	if len(seqs) == 0 {
 		return 0, nil
@@ -236,14 +251,18 @@ func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err e
 				}
 				version, ok := line.VersionNumber(f.Text(line.FieldResourceVersion))
 				if !ok {
-					return nil, fmt.Errorf("line %d has version %q, which cannot be compared; ask for a time", l.Seq, f.Text(line.FieldResourceVersion))
+					return nil, fmt.Errorf(
+						"line %d has version %q, which cannot be compared; ask for a time", l.Seq,
+						f.Text(line.FieldResourceVersion),
+					)
 				}
 				all = append(all, epoch{from: l.Seq, version: version})
 				continue
 			}
 			if n := len(all); n > 0 && all[n-1].to == 0 {
 				all[n-1].to = l.Seq
-				all[n-1].complete, _ = line.VersionNumber(f.Text(line.FieldFromResourceVersion)) // 0 where it says nothing
+				// 0 where it says nothing
+				all[n-1].complete, _ = line.VersionNumber(f.Text(line.FieldFromResourceVersion))
 			}
 		}
 	}

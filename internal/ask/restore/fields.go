@@ -21,7 +21,8 @@ var serverMetadata = []string{
 // controllerAnnotations are notes that controllers make for themselves.
 var controllerAnnotations = []string{
 	lastApplied, // kubectl apply rewrites it
-	"autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/current-metrics", // status, in autoscaling/v1
+	// status, in autoscaling/v1
+	"autoscaling.alpha.kubernetes.io/conditions", "autoscaling.alpha.kubernetes.io/current-metrics",
 	"batch.kubernetes.io/job-tracking",
 	"deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas",
 	"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history",

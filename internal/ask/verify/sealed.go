@@ -54,8 +54,8 @@ func (a *seals) collect(s *archive.Segment, x *index.Index, fn func(string)) err
 	return nil
 }
 
-// check compares the rotated files with what SEALED lines say of them. It returns how many files are as they were sealed, and of
-// how many lines were removed since, so that it cannot be told.
+// check compares the rotated files with what SEALED lines say of them. It returns how many files are as they were
+// sealed, and of how many lines were removed since, so that it cannot be told.
 func (a *seals) check(ctx context.Context, j *archive.Journal, fn func(string)) (same, compacted int, err error) {
 	files := make(map[uint64]*archive.Segment)
 	for _, s := range j.Segments {

@@ -1,5 +1,5 @@
-// Package verify proves that the files of a journal are whole, by their indexes and by its SEALED lines, and writes indexes that
-// are missing.
+// Package verify proves that the files of a journal are whole, by their indexes and by its SEALED lines, and writes
+// indexes that are missing.
 package verify
 
 import (
@@ -84,8 +84,8 @@ type Result struct {
 	Compacted int // files of which lines were removed since
 }
 
-// Files reads every file and compares it with its index, and with what SEALED lines say of it. It calls fn with each fault, a
-// sentence without its full stop.
+// Files reads every file and compares it with its index, and with what SEALED lines say of it. It calls fn with each
+// fault, a sentence without its full stop.
 func Files(ctx context.Context, j *archive.Journal, fn func(fault string)) (is Result, err error) {
 	var base []*index.Index
 	var about seals
@@ -117,8 +117,8 @@ func Files(ctx context.Context, j *archive.Journal, fn func(fault string)) (is R
 	return is, err
 }
 
-// verify reads a segment and returns its index, made now; nil where it cannot be read. Where the segments before are not complete
-// any more, the index beside it may know more of them.
+// verify reads a segment and returns its index, made now; nil where it cannot be read. Where the segments before are
+// not complete any more, the index beside it may know more of them.
 func verify(
 	ctx context.Context, j *archive.Journal, s *archive.Segment, base []*index.Index, complete bool, fn func(string),
 ) (*index.Index, error) {

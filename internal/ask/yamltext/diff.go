@@ -24,8 +24,8 @@ const (
 	reset = "\x1b[m"
 )
 
-// AppendDiff appends a unified diff, nothing where the texts are the same. A hunk is headed by the path of what its first
-// change is in, as spec.template.spec.containers[web]. The text is printable.
+// AppendDiff appends a unified diff, nothing where the texts are the same. A hunk is headed by the path of what its
+// first change is in, as spec.template.spec.containers[web]. The text is printable.
 //
 // The diff is anchored at lines that both texts have once. It takes O(n log n) time.
 func AppendDiff(dst []byte, from, to Side, colour bool) []byte {

@@ -64,7 +64,9 @@ func FileName(group, version, kind, namespace, name string) string {
 	if group != "" {
 		group += "."
 	}
-	file := strings.NewReplacer("/", "_", "\x00", "_").Replace(group + strings.Join([]string{version, kind, namespace, name}, "."))
+	file := strings.NewReplacer("/", "_", "\x00", "_").Replace(
+		group + strings.Join([]string{version, kind, namespace, name}, "."),
+	)
 	if len(file) > longest {
 		sum := fmt.Sprintf(".%08x", crc32.ChecksumIEEE([]byte(file)))
 		file = file[:longest-len(sum)] + sum

@@ -9,8 +9,8 @@ import (
 	"kubejournal/internal/format/changes"
 )
 
-// outline knows where each line of a text is, which is YAML as Append writes it: sorted keys in block style, the items of
-// a list as far to the left as its key, scalars over several lines indented.
+// outline knows where each line of a text is, which is YAML as Append writes it: sorted keys in block style, the items
+// of a list as far to the left as its key, scalars over several lines indented.
 type outline struct {
 	entries []entry
 	within  []int32 // of each line, the entry that it is in
@@ -42,7 +42,9 @@ func newOutline(text []byte) *outline {
 				o.entries[parent].items++
 			}
 		}
-		o.entries = append(o.entries, entry{parent: parent, step: step, rank: math.MaxInt, column: column, scalar: scalar})
+		o.entries = append(
+			o.entries, entry{parent: parent, step: step, rank: math.MaxInt, column: column, scalar: scalar},
+		)
 		current = int32(len(o.entries) - 1)
 		return parent
 	}

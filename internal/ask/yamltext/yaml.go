@@ -28,19 +28,21 @@ var Bookkeeping = []string{
 type Options struct {
 	// Without has the JSON Pointers of what is left out. An object that is empty then is left out as well.
 	Without []string
-	// Lines writes every string of several lines as such, for diffs. kubectl does not where a line has a tab, a trailing
-	// blank or an emoji: the string is then one in double quotes, and a change of one character breaks all of it anew.
+	// Lines writes every string of several lines as such, for diffs. kubectl does not where a line has a tab, a
+	// trailing blank or an emoji: the string is then one in double quotes, and a change of one character breaks all of
+	// it anew.
 	Lines bool
 }
 
-// MaxDepth is how many objects and lists may be around what is written in block style. Each of them indents the lines inside:
-// an object of 100 KB that is nested 9,000 deep would have 400 MB of YAML. Kubernetes' own objects, and schemas in
-// CustomResourceDefinitions, stay far below. What is nested deeper is written as JSON, which is YAML too, on one line.
+// MaxDepth is how many objects and lists may be around what is written in block style. Each of them indents the lines
+// inside: an object of 100 KB that is nested 9,000 deep would have 400 MB of YAML. Kubernetes' own objects, and schemas
+// in CustomResourceDefinitions, stay far below. What is nested deeper is written as JSON, which is YAML too, on one
+// line.
 const MaxDepth = 100
 
 // Append appends a JSON value as YAML, as kubectl prints it: members sorted, strings quoted and folded as
-// sigs.k8s.io/yaml does, up to MaxDepth. [object] gives an object as an item of a List. Control characters are escaped; see
-// display.AppendLines for terminals.
+// sigs.k8s.io/yaml does, up to MaxDepth. [object] gives an object as an item of a List. Control characters are escaped;
+// see display.AppendLines for terminals.
 func Append(dst, value []byte, o Options) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -52,7 +54,8 @@ func Append(dst, value []byte, o Options) ([]byte, error) {
 		remove(v, strings.Split(pointer, "/")[1:])
 	}
 	var s *standIns
-	if o.Lines && !bytes.ContainsFunc(value, isStandIn) && !bytes.Contains(value, []byte(`\ue`)) && !bytes.Contains(value, []byte(`\uE`)) {
+	if o.Lines && !bytes.ContainsFunc(value, isStandIn) && !bytes.Contains(value, []byte(`\ue`)) &&
+		!bytes.Contains(value, []byte(`\uE`)) {
 		s = &standIns{}
 	}
 	var d deep
@@ -74,7 +77,8 @@ type deep struct {
 	texts [][]byte
 }
 
-// cut returns a decoded value, around which there are depth objects and lists, with words in the place of what is too deep.
+// cut returns a decoded value, around which there are depth objects and lists, with words in the place of what is too
+// deep.
 func (d *deep) cut(v any, depth int) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -167,8 +171,8 @@ func remove(v any, steps []string) {
 	delete(object, key)
 }
 
-// mergeWord stands for the string <<, which the encoder does not quote: as a key it would merge what is below it into the
-// object around it. No value can have it.
+// mergeWord stands for the string <<, which the encoder does not quote: as a key it would merge what is below it into
+// the object around it. No value can have it.
 var mergeWord = "<<" + rand.Text()
 
 // convert makes a decoded value what the encoder of YAML is to see.
