@@ -30,13 +30,13 @@ func TestCoverageWidth(t *testing.T) {
 		100: `STREAM  FROM (UTC)           TO        FOR  END
 validatingadmissionpolicybindings.admissionregistration.k8s.io
         2026-11-20 14:00:00  15:00:00  1h   late; GAP Expired, 2 objects differed
-        2026-11-20 16:00:00  17:00:00  1h   goes on
-pods    2026-11-20 14:00:00  15:00:00  1h   goes on
+        2026-11-20 16:00:00  17:00:00  1h   ongoing
+pods    2026-11-20 14:00:00  15:00:00  1h   ongoing
 `,
 		0: `STREAM                                                          FROM (UTC)           TO        FOR  END
 validatingadmissionpolicybindings.admissionregistration.k8s.io  2026-11-20 14:00:00  15:00:00  1h   late; GAP Expired, 2 objects differed
-                                                                2026-11-20 16:00:00  17:00:00  1h   goes on
-pods                                                            2026-11-20 14:00:00  15:00:00  1h   goes on
+                                                                2026-11-20 16:00:00  17:00:00  1h   ongoing
+pods                                                            2026-11-20 14:00:00  15:00:00  1h   ongoing
 `,
 	} {
 		var b bytes.Buffer
