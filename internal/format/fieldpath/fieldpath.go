@@ -16,7 +16,8 @@ type Step struct {
 	Each bool   // every one of them
 }
 
-// Parse reads a path of the config, which has keys and, for every element of a list, [*]. Its errors follow the path, quoted.
+// Parse reads a path of the config: dotted keys; metadata.annotations["a.b/c"] for a key that is not plain; containers[*] for
+// every element of a list. Its errors follow the path, quoted.
 func Parse(path string) ([]Step, error) { return parse(path, false) }
 
 // ParseAny reads a path as an argument or an answer has it: one that Parse reads, also with elements by position or name
