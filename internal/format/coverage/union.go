@@ -104,9 +104,6 @@ func union(of []Interval) (all []Interval) {
 	return all
 }
 
-// LateAfter is how long what the server has done may wait for its line before that counts as late, as in internal/watcher.
-const LateAfter = 5 * time.Second
-
 // Span is a time, From <= t < To.
 type Span struct{ From, To time.Time }
 
