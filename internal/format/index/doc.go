@@ -44,7 +44,7 @@
 //	           number of gzip members; for each the compressed and plain bytes before it, from those of the member before
 //	           number of blocks of lines, and the bytes of each
 //	           number of blocks of objects; for each the stream, bytes, and the namespace and name of its first object
-//	           bytes of the block of names; behind it the CRC-32C of the segment's bytes (4), which earlier versions lack
+//	           bytes of the block of names; behind it the CRC-32C of the segment's bytes (4)
 //	lines      1024 lines, the last block fewer. Where the first one begins and the time before it (2 varints), then for
 //	           each: its bytes, end included; its time as a delta; a byte: 1 to 6 is its type, as in Types, 8 that it
 //	           says when its version was written, 16 that it is not where the line before ends with the next seq, 32 that
