@@ -141,6 +141,9 @@ func (s *Stream) Confirm(at, late time.Time) {
 	if !late.IsZero() {
 		c.Late = late.UnixNano()
 	}
+	if c.Since == 0 { // the position was adopted: the stream has written no SYNCED
+		c.Since = c.Confirmed
+	}
 }
 
 // Miss notes that a line was received that may be older than a pulse, and the time before which its change was not
