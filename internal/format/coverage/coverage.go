@@ -68,8 +68,8 @@
 // since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream goes on with an interval
 // only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
 // differed between the line before that SYNCED and it. pulse is how many seconds after to the interval reaches by pulses
-// alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is
-// that of leader election in seconds, 0 without it, in files of earlier versions, and where it is longer than a day.
+// alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is that of leader election in seconds, 0 without it and
+// where it is longer than a day.
 //
 // A write is one pwrite of the log's end, where something was added, and then one of the slots that changed.
 //
