@@ -112,7 +112,7 @@ const (
 // reasons are what a record's reason means, by number; 0 is none. Later versions append to them.
 var reasons = [...]string{
 	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
-	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", "RelistInterrupted",
+	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", Unknown, // no version writes the last number
 	HandedOver, Silent,
 }
 
@@ -138,7 +138,7 @@ func reasonText(n byte) string {
 
 // isGap reports whether a reason is that of a GAP line.
 func isGap(n byte) bool {
-	return n >= reasonNumber("Expired") && n <= reasonNumber("RelistInterrupted")
+	return n >= reasonNumber("Expired") && n <= reasonNumber("JournalTruncated")
 }
 
 const (
