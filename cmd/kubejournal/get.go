@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/ask/question"
+	"kubejournal/internal/ask/query"
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
@@ -221,8 +221,11 @@ func (o fieldsOf) Get(path string) string {
 	return string(value)
 }
 
-func pointer(path string) []byte {
-	return fmt.Appendf(nil, "/%s", strings.ReplaceAll(strings.TrimPrefix(path, "."), ".", "/"))
+func pointer(path string) (p []byte) {
+	for key := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+		p = append(append(p, '/'), fieldpath.Escaped([]byte(key))...)
+	}
+	return p
 }
 
 // columns returns the columns that a CustomResourceDefinition in the journal gives a table of a stream's objects.

@@ -20,8 +20,7 @@ func newIndexCommand() *cobra.Command {
 		Use:   "index",
 		Short: "Write the journal's indexes again, or verify the journal",
 		Long: `Write the indexes of rotated files that are missing or damaged. The daemon writes one for each file when it rotates it, so
-this is for files of versions before 0.2, and for indexes that were lost. A journal without them gives the same answers,
-and takes longer.
+this is for indexes that were lost. A journal without them gives the same answers, and takes longer.
 
 --verify writes nothing. It reads every file, and proves that no line is missing, that every file can be read, and that
 every index agrees with its file, and compares each file with the SEALED line about it, where there is one.

@@ -58,7 +58,7 @@ func TestIndex(t *testing.T) {
 		{what: "an index is damaged", damage: func() { flip(twoIndex) }, faults: twoIndex + " cannot be used: damaged index\n", wrote: twoIndex},
 		{what: "an index is cut", damage: func() { writeFile(t, twoIndex, whole[twoIndex][:90]) }, faults: twoIndex + " cannot be used: damaged index\n", wrote: twoIndex},
 		{what: "an index is that of another file", damage: func() { writeFile(t, oneIndex, whole[twoIndex]) }, faults: oneIndex + " cannot be used: about another segment: damaged index\n", wrote: oneIndex},
-		{what: "a journal of an earlier version", damage: func() {
+		{what: "compressed in one piece, without indexes", damage: func() {
 			remove(t, oneIndex, twoIndex, two)
 			writeFile(t, strings.TrimSuffix(two, ".gz"), unzip(t, whole[two]))
 			writeFile(t, one, zipped(t, unzip(t, whole[one])))

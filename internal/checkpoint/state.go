@@ -56,7 +56,7 @@ type Coverage struct {
 // Gap is a GAP line whose SYNCED is not written yet. ResourceVersion is that of the
 // line, raised to the highest version that the list after it has shown.
 type Gap struct {
-	Reason              line.Reason `json:"reason,omitempty"` // empty in files of versions up to 0.1
+	Reason              line.Reason `json:"reason,omitempty"`
 	FromResourceVersion string      `json:"fromResourceVersion,omitempty"`
 	ResourceVersion     string      `json:"resourceVersion"`
 	line.Count                      // of the lines after the GAP line
@@ -142,7 +142,7 @@ func (s *Stream) Confirm(at, late time.Time) {
 	if !late.IsZero() {
 		c.Late = late.UnixNano()
 	}
-	if c.Since == 0 { // the checkpoint of an earlier version
+	if c.Since == 0 { // the position was adopted: the stream has written no SYNCED
 		c.Since = c.Confirmed
 	}
 }

@@ -14,9 +14,8 @@
 //	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file
 //	                                      before
 //	  recovery                            JSON of Recovery: how far an interrupted one came; absent otherwise
-//	  term                                two uvarints: the number of this replica's last turn as the leader, 0 for
-//	                                      none, and of the last turn that it knows of, which files of earlier versions
-//	                                      lack; absent while both are 0
+//	  term                                two uvarints: the number of this replica's last turn as the leader, 0 for none, and of the last turn
+//	                                      that it knows of; absent while both are 0
 //	  lost                                present from the loss of a predecessor until all streams are known again
 //	streams                               bucket
 //	  <stream name>                       JSON of Stream: position, pending GAP, open gap, pending SYNCED line
@@ -264,7 +263,7 @@ func (s *Store) Terms() (t Terms, err error) {
 	v, err := s.value(bucketMeta, keyTerm)
 	led, n := binary.Uvarint(v)
 	latest, _ := binary.Uvarint(v[max(n, 0):])
-	return Terms{led, max(led, latest)}, err
+	return Terms{led, latest}, err
 }
 
 // SetTerms sets the turns that are known.

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/line"
 )
 
@@ -29,11 +30,10 @@ const (
 	quietBehind = 250 * time.Millisecond
 	// pausedAfter is how long a stream may be away from its watch before that counts as a pause.
 	pausedAfter = 100 * time.Millisecond
-	// lateAfter is how long events may have waited for the stream before their lines count as late: more than a watch
-	// takes that is opened again.
-	lateAfter = 5 * time.Second
-	// askAfter is how long the position of a stream that reads may be unconfirmed before the server is asked for its
-	// version, askEvery how long it is between two questions, and askTime how long one may take.
+	// lateAfter is how long events may have waited for the stream before their lines count as late.
+	lateAfter = coverage.LateAfter
+	// askAfter is how long the position of a stream that reads may be unconfirmed before the server is asked for its version,
+	// askEvery how long it is between two questions, and askTime how long one may take.
 	askAfter = 2 * time.Second
 	askEvery = 3 * time.Second
 	askTime  = time.Second

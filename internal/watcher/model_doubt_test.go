@@ -180,7 +180,7 @@ func (o *oracle) uncovered(d question.Doubt, streams []modelStream, since, until
 	if covered.After(until) {
 		o.t.Fatalf("from %s to %s, which is covered: %+v", since, until, d)
 	}
-	same := []line.Reason{line.Expired, line.PositionRefused, line.RelistInterrupted}
+	same := []line.Reason{line.Expired, line.PositionRefused}
 	if only.Name == "" || d.From.IsZero() || d.To.IsZero() || !slices.Contains(same, line.Reason(d.Reason)) {
 		return
 	}
@@ -269,7 +269,7 @@ func (o *oracle) between(sel *argument.Selection, streams []modelStream, since, 
 
 // inGap reports whether a gap of a stream began at a time: the clock stood still, so what it lost may be of that moment.
 func (o *oracle) inGap(streams []modelStream, at time.Time) bool {
-	gaps := []line.Reason{line.Expired, line.PositionRefused, line.RelistInterrupted}
+	gaps := []line.Reason{line.Expired, line.PositionRefused}
 	return slices.ContainsFunc(o.covered, func(c coverage.Stream) bool {
 		return slices.ContainsFunc(streams, func(s modelStream) bool { return s.name == c.Name }) &&
 			slices.ContainsFunc(c.Intervals, func(i coverage.Interval) bool {

@@ -43,6 +43,10 @@ type relist struct {
 	count       line.Count
 }
 
+// relistInterrupted is the reason of a list that continues after the GAP line that an attempt before it has written: as a label of
+// kubejournal_relists_total and in logs, not in a line.
+const relistInterrupted line.Reason = "RelistInterrupted"
+
 // newRelist waits until the checkpoint has all that the stream has submitted: the difference is taken against that.
 func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 	r, err := s.openRelist(ctx)
@@ -53,7 +57,7 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 		r.origin = line.FromSnapshot
 		return r, nil
 	}
-	r.gap = cmp.Or(r.gap, line.RelistInterrupted)
+	r.gap = cmp.Or(r.gap, relistInterrupted)
 	err = r.decideGap(ctx)
 	return r, err
 }

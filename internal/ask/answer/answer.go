@@ -258,10 +258,7 @@ func why(reason string) string {
 
 func isGap(reason string) bool { return slices.Contains(gaps, line.Reason(reason)) }
 
-var gaps = []line.Reason{
-	line.Expired, line.PositionAheadOfServer, line.PositionRefused, line.CheckpointLost, line.JournalTruncated,
-	line.RelistInterrupted,
-}
+var gaps = []line.Reason{line.Expired, line.PositionAheadOfServer, line.PositionRefused, line.CheckpointLost, line.JournalTruncated}
 
 // kind returns a resource as kubectl -o name has it, kind in lower case and group.
 func kind(s *index.Stream) string {

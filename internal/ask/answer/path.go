@@ -6,47 +6,19 @@ import (
 	"strings"
 
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/rawjson"
 )
 
-// Path is a place in objects, step by step: keys, and for elements of lists their number, the value of their key (such
-// as a container's name) or *.
-type Path []string
+// Path is a place in objects: an element of a list is named by its position or by the value of its key, such as a
+// container's name.
+type Path []fieldpath.Step
 
-// ParsePath reads spec.template.spec.containers[web].image, with quotes around a key that has dots: data["log.level"];
-// or a JSON pointer.
+// ParsePath reads what fieldpath.ParseAny does.
 func ParsePath(text string) (Path, error) {
-	if rest, ok := strings.CutPrefix(text, "/"); ok {
-		var p Path
-		for step := range strings.SplitSeq(rest, "/") {
-			p = append(p, string(rawjson.Unescaped([]byte(step))))
-		}
-		return p, nil
-	}
-	var p Path
-	for rest := strings.TrimPrefix(text, "."); rest != ""; {
-		switch {
-		case rest[0] == '[':
-			inside, behind, ok := strings.Cut(rest[1:], "]")
-			if quoted, is := strings.CutPrefix(rest[1:], `"`); is {
-				inside, behind, ok = strings.Cut(quoted, `"]`)
-			}
-			if !ok || inside == "" {
-				return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or "+
-					"data[\"log.level\"]", text)
-			}
-			p, rest = append(p, inside), strings.TrimPrefix(behind, ".")
-		default:
-			end := strings.IndexAny(rest, ".[")
-			if end < 0 {
-				end = len(rest)
-			}
-			if end == 0 {
-				return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or "+
-					"data[\"log.level\"]", text)
-			}
-			p, rest = append(p, rest[:end]), strings.TrimPrefix(rest[end:], ".")
-		}
+	p, err := fieldpath.ParseAny(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text)
 	}
 	return p, nil
 }
@@ -74,14 +46,14 @@ func (p Path) appendAdded(ops []byte, pointer string, value []byte) []byte {
 		return fmt.Appendf(ops, `{"op":"add","path":"%s","value":%s}`, pointer, value)
 	}
 	for key, v := range rawjson.Members(value) {
-		if p[0] == "*" || string(rawjson.Unquote(nil, key)) == p[0] {
-			token := strings.NewReplacer("~", "~0", "/", "~1").Replace(string(rawjson.Unquote(nil, key)))
-			ops = p[1:].appendAdded(ops, pointer+"/"+string(rawjson.AppendEscaped(nil, token)), v)
+		if key = rawjson.Unquote(nil, key); p[0].Each || string(key) == p[0].Key {
+			token := rawjson.AppendEscaped(nil, string(fieldpath.Escaped(key)))
+			ops = p[1:].appendAdded(ops, pointer+"/"+string(token), v)
 		}
 	}
 	n := 0
 	for v := range rawjson.Elements(value) {
-		if at := strconv.Itoa(n); p[0] == "*" || p[0] == at || changes.Name(v) == p[0] {
+		if at := strconv.Itoa(n); p[0].Each || p[0].Key == at || p[0].Key == changes.Name(v) {
 			ops = p[1:].appendAdded(ops, pointer+"/"+at, v)
 		}
 		n++
@@ -101,8 +73,7 @@ func (p Path) at(pointer string, object, changed []byte) bool {
 		var step string
 		step, rest, _ = strings.Cut(rest, "/")
 		at += "/" + step
-		key := string(rawjson.Unescaped([]byte(step)))
-		if key == wanted || wanted == "*" {
+		if wanted.Each || string(fieldpath.Unescaped([]byte(step))) == wanted.Key {
 			continue
 		}
 		if !rawjson.IsIndex([]byte(step)) {
@@ -112,7 +83,7 @@ func (p Path) at(pointer string, object, changed []byte) bool {
 		if rest != "" {
 			element = rawjson.At(object, []byte(at))
 		}
-		if name := changes.Name(element); name == "" || name != wanted {
+		if name := changes.Name(element); name == "" || name != wanted.Key {
 			return false
 		}
 	}

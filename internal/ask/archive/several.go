@@ -3,7 +3,6 @@ package archive
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,10 +111,6 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *argument.Selec
 	return nil
 }
 
-// takeoverAfter is how long after its leader's last confirmation another replica may have taken over, where the
-// leader's journal does not have its leaderElection.leaseDuration, as those of earlier versions: the default of that.
-const takeoverAfter = 15 * time.Second
-
 // confirmation is when one of the replicas whose journals are named last confirmed anything, and how long after that
 // another one may have taken over.
 type confirmation struct {
@@ -134,7 +129,7 @@ func confirmedByReplicas(of [][]coverage.Stream) map[string]confirmation {
 			shard := line.ParseStreamName(s.Name).Shard
 			for _, in := range s.Intervals {
 				if slices.Contains(in.HeldBack, coverage.LeaderElection) && in.To.After(confirmed[shard].at) {
-					confirmed[shard] = confirmation{in.To, cmp.Or(in.LeaseDuration, takeoverAfter)}
+					confirmed[shard] = confirmation{in.To, in.LeaseDuration}
 				}
 			}
 		}

@@ -13,7 +13,8 @@ import (
 func TestMayBeTakenOver(t *testing.T) {
 	of := func(stream string, ago time.Duration, heldBack ...string) []coverage.Stream {
 		now := time.Now()
-		return []coverage.Stream{{Name: stream, Intervals: []coverage.Interval{{From: now.Add(-time.Hour), To: now.Add(-ago), HeldBack: heldBack}}}}
+		return []coverage.Stream{{Name: stream, Intervals: []coverage.Interval{
+			{From: now.Add(-time.Hour), To: now.Add(-ago), HeldBack: heldBack, LeaseDuration: 15 * time.Second}}}}
 	}
 	leased := func(lease, ago time.Duration) []coverage.Stream {
 		streams := of("pods", ago, coverage.LeaderElection)
@@ -33,7 +34,6 @@ func TestMayBeTakenOver(t *testing.T) {
 		"that has run out":           {[][]coverage.Stream{leased(time.Minute, 2*time.Minute)}, true},
 		"a short lease":              {[][]coverage.Stream{leased(5*time.Second, 10*time.Second)}, true},
 		"the last leader's lease":    {[][]coverage.Stream{leased(time.Second, time.Minute), leased(time.Minute, 30*time.Second)}, false},
-		"an earlier version's file":  {[][]coverage.Stream{of("pods", 12*time.Second, elected)}, false},
 		"a journal without coverage": {[][]coverage.Stream{nil, of("pods", time.Minute, elected)}, true},
 	} {
 		j := &Journal{confirmed: confirmedByReplicas(tt.of)}

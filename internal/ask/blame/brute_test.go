@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 )
@@ -69,8 +70,8 @@ func (w *walk) note(list *[]string, path string, v any, leavesOnly bool) {
 }
 
 func memberStep(path, key string) string {
-	if key == "" || strings.ContainsAny(key, "./[]\" ") {
-		return `["` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\u000a`).Replace(key) + `"]`
+	if key == "" || strings.ContainsAny(key, "./[]\"*{}() ") || !printable(key) {
+		return "[" + strconv.Quote(key) + "]"
 	}
 	if path == "" {
 		return key
@@ -90,7 +91,14 @@ func elementStep(i int, v any) string {
 	if name == "" {
 		name = strconv.Itoa(i)
 	}
+	if name == "*" || name[0] == '"' || strings.Contains(name, "]") || !printable(name) {
+		name = strconv.Quote(name)
+	}
 	return "[" + name + "]"
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != ' ' && (unicode.IsSpace(r) || !unicode.IsGraphic(r)) })
 }
 
 func plain(v any) string {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -277,7 +278,7 @@ func (h *History) mark(operations []byte, w *Write, all bool) {
 		if v[2] == nil || !all && !bytes.Contains(v[2], []byte(`"REDACTED"`)) {
 			continue
 		}
-		if n := h.root.find(steps(rawjson.Inside(v[0]))); n != nil {
+		if n := h.root.find(fieldpath.PointerSteps(text(rawjson.Inside(v[0])))); n != nil {
 			n.mark(v[1], v[2], w, all)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"kubejournal/internal/ask/yamltext"
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -100,14 +101,11 @@ func (h *History) Result(without ...string) (*Result, error) {
 	return r, nil
 }
 
-// pointerSteps returns the steps of a JSON Pointer.
-func pointerSteps(pointer string) []string { return steps(rawjson.AppendEscaped(nil, pointer)) }
-
 // isBelow reports whether a path leads to what a pointer leads to, or into it.
 func isBelow(path, pointer string) bool {
 	var prefix []byte
-	for _, step := range pointerSteps(pointer) {
-		prefix = appendKey(prefix, step)
+	for _, step := range fieldpath.PointerSteps(pointer) {
+		prefix = fieldpath.AppendKey(prefix, step)
 	}
 	rest, ok := strings.CutPrefix(path, string(prefix))
 	return ok && len(prefix) > 0 && (rest == "" || rest[0] == '.' || rest[0] == '[')

@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -111,7 +112,7 @@ func (h *History) change(pointer, old, value []byte, w *Write) {
 	if rest, ok := bytes.CutPrefix(pointer, []byte(managedFields)); ok && (len(rest) == 0 || rest[0] == '/') {
 		return // they are never shown
 	}
-	way := steps(pointer)
+	way := fieldpath.PointerSteps(text(pointer))
 	var added *node
 	if value != nil {
 		var err error
@@ -178,39 +179,12 @@ func (n *node) put(step string, replace bool, child *node) {
 	}
 }
 
-// steps returns the steps of a JSON Pointer, which is the inside of a string.
-func steps(pointer []byte) []string {
-	if len(pointer) == 0 {
-		return nil
+// appendStep appends the step to a child to a path. Elements without a name have their position.
+func (n *node) appendStep(path []byte, step string, child *node) []byte {
+	if n.kind == '[' {
+		return fieldpath.AppendElement(path, cmp.Or(child.name, step))
 	}
-	all := strings.Split(text(pointer), "/")[1:]
-	for i := range all {
-		all[i] = string(rawjson.Unescaped([]byte(all[i])))
-	}
-	return all
-}
-
-// appendStep appends the step to a child, as in spec.containers[web].image or data["a.b"]. Elements without a name have
-// their position.
-func (n *node) appendStep(dst []byte, step string, child *node) []byte {
-	switch {
-	case n.kind == '[' && child.name != "":
-		step = child.name
-		fallthrough
-	case n.kind == '[':
-		return append(append(append(dst, '['), step...), ']')
-	}
-	return appendKey(dst, step)
-}
-
-func appendKey(dst []byte, key string) []byte {
-	if key == "" || strings.ContainsAny(key, "./[]\" ") {
-		return append(rawjson.AppendEscaped(append(dst, `["`...), key), `"]`...)
-	}
-	if len(dst) > 0 {
-		dst = append(dst, '.')
-	}
-	return append(dst, key...)
+	return fieldpath.AppendKey(path, step)
 }
 
 // maxRemoved bounds the bytes of paths and values of removed fields.

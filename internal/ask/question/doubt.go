@@ -321,9 +321,7 @@ func (j *Journal) stands(ctx context.Context, s *argument.Selection, gap *Doubt)
 
 // isGap reports whether a reason is that of a GAP after which versions are those of the same history.
 func isGap(reason string) bool {
-	return slices.Contains(
-		[]line.Reason{line.Expired, line.PositionRefused, line.RelistInterrupted}, line.Reason(reason),
-	)
+	return slices.Contains([]line.Reason{line.Expired, line.PositionRefused}, line.Reason(reason))
 }
 
 // holes returns the times between two moments in which changes of a stream may be missing.

@@ -15,7 +15,7 @@ import (
 )
 
 // catchingUp is how long after the end of a late interval lines may still be received that had waited.
-const catchingUp = 10 * time.Second
+const catchingUp = coverage.CatchingUp
 
 // Undated is why an object is in doubt whose line was received late and does not say when the change was made.
 const Undated = "received late, without the time of the change"

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -75,7 +76,7 @@ func Clean(l *line.Fields) (Object, Verdict) {
 	}
 
 	removeServerFields(o, all)
-	if fields := redactedFields(nil, "", all); fields != nil {
+	if fields := redactedFields(nil, nil, all); fields != nil {
 		return o, Verdict{Outcome: Refused, Reason: "redacted: " + strings.Join(fields, ", "), Fields: fields}
 	}
 	all["apiVersion"], all["kind"] = apiVersion, kind // a list of objects has them once, for all of its items
@@ -135,25 +136,19 @@ func missing(l *line.Fields, all members, err error) string {
 }
 
 // redactedFields appends the paths of redacted values.
-func redactedFields(dst []string, path string, value any) []string {
+func redactedFields(dst []string, path []byte, value any) []string {
 	switch value := value.(type) {
 	case string:
 		if value == redacted {
-			dst = append(dst, path)
+			dst = append(dst, string(path))
 		}
 	case members:
 		for _, key := range sortedKeys(value) {
-			step := key
-			if key == "" || strings.ContainsAny(key, `./[]" `) {
-				step = "[" + strconv.Quote(key) + "]"
-			} else if path != "" {
-				step = "." + key
-			}
-			dst = redactedFields(dst, path+step, value[key])
+			dst = redactedFields(dst, fieldpath.AppendKey(path, key), value[key])
 		}
 	case []any:
 		for i, element := range value {
-			dst = redactedFields(dst, path+"["+strconv.Itoa(i)+"]", element)
+			dst = redactedFields(dst, fieldpath.AppendElement(path, strconv.Itoa(i)), element)
 		}
 	}
 	return dst

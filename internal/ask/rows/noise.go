@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/rawjson"
 )
@@ -105,7 +106,7 @@ func noiseAt(path, old, now []byte) Noise {
 	case !ok:
 		return NoNoise
 	case len(key) > 0 && key[0] == '/':
-		return noiseOfAnnotation(rawjson.Unescaped(key[1:]), old, now)
+		return noiseOfAnnotation(fieldpath.Unescaped(key[1:]), old, now)
 	}
 	class := NoNoise // all annotations at once
 	for _, all := range [][]byte{old, now} {

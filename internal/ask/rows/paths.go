@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/host/terminal"
 )
@@ -11,9 +12,9 @@ import (
 // maxSteps is how many steps of a path are shown. Each is looked for in the object.
 const maxSteps = 100
 
-// appendPath appends the change's JSON Pointer (RFC 6901) as the config writes paths: spec.containers[web].image,
-// ["a.b/c"]. Elements of lists are named by their keys where those are known, else by their positions. named reports
-// whether the path ends with the value itself, as in finalizers[example.com/keep].
+// appendPath appends the change's JSON Pointer as the config writes paths. Elements of lists are named by their keys where
+// those are known, else by their positions. named reports whether the path ends with the value itself, as in
+// finalizers[example.com/keep].
 func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named bool) {
 	if len(c.path) == 0 {
 		return append(dst, "object"...), false
@@ -30,9 +31,10 @@ func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named
 			dst, start = append(dst, terminal.Ellipsis...), end
 		}
 	}
+	path := dst[len(dst):]
 	for at, steps := start, 0; at < len(c.path); steps++ {
 		if steps == maxSteps {
-			return append(dst, terminal.Ellipsis...), false
+			return append(append(dst, path...), terminal.Ellipsis...), false
 		}
 		end := len(c.path)
 		if n := bytes.IndexByte(c.path[at+1:], '/'); n >= 0 {
@@ -53,13 +55,13 @@ func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named
 		if i := bytes.LastIndex(step, []byte("~1")); i > 0 && how >= briefer {
 			step = append([]byte(terminal.Ellipsis), step[i:]...)
 		}
-		begin := len(dst) + len("[")
-		if dst = appendStep(dst, step, key, list, at == start); key != nil && how >= briefer {
-			dst = append(terminal.CutMiddle(dst[:len(dst)-1], begin, maxKey), ']')
+		begin := len(path) + len("[")
+		if path = appendStep(path, step, key, list); key != nil && how >= briefer {
+			path = append(terminal.CutMiddle(path[:len(path)-1], begin, maxKey), ']')
 		}
 		at = end
 	}
-	return dst, named
+	return append(dst, path...), named
 }
 
 // startOf returns where a pointer begins to say something that its object's kind does not.
@@ -107,16 +109,13 @@ func (c *Change) keyOf(object []byte, end int) (key []byte, all bool) {
 }
 
 // appendStep appends a step of a path. key is what names an element of a list, nil where its position must do.
-func appendStep(dst, step, key []byte, list, first bool) []byte {
-	switch step = rawjson.Unescaped(step); {
+func appendStep(path, step, key []byte, list bool) []byte {
+	var buf [64]byte
+	switch {
 	case key != nil:
-		return append(terminal.AppendText(append(dst, '['), key), ']')
+		return fieldpath.AppendElement(path, string(rawjson.Unquote(buf[:0], key)))
 	case list:
-		return append(append(append(dst, '['), step...), ']')
-	case len(step) == 0 || bytes.ContainsAny(step, `./[]" `):
-		return append(terminal.AppendText(append(dst, `["`...), step), `"]`...)
-	case !first:
-		dst = append(dst, '.')
+		return fieldpath.AppendElement(path, string(step))
 	}
-	return terminal.AppendText(dst, step)
+	return fieldpath.AppendKey(path, string(fieldpath.Unescaped(rawjson.Unquote(buf[:0], step))))
 }

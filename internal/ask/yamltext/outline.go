@@ -1,12 +1,13 @@
 package yamltext
 
 import (
-	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"kubejournal/internal/format/changes"
+	"kubejournal/internal/format/fieldpath"
 )
 
 // outline knows where each line of a text is, which is YAML as Append writes it: sorted keys in block style, the items
@@ -14,12 +15,13 @@ import (
 type outline struct {
 	entries []entry
 	within  []int32 // of each line, the entry that it is in
+	items   int     // of a list at the top
 }
 
 // entry is a key or an item of a list.
 type entry struct {
 	parent int32  // -1 at the top
-	step   string // of the path: .spec, ["a.b"], [0] or [web]
+	step   string // of the path: a key; of an item its position or its name
 	rank   int    // changes.KeyRank of what step names an item by
 	column int    // twice where it begins, and 1 more for an item, which is in the key above it
 	items  int    // so far
@@ -35,12 +37,13 @@ func newOutline(text []byte) *outline {
 			current = o.entries[current].parent
 		}
 		parent := current
-		if step == "" {
-			step = "[]"
+		if column%2 == 1 {
+			items := &o.items
 			if parent >= 0 {
-				step = fmt.Sprintf("[%d]", o.entries[parent].items)
-				o.entries[parent].items++
+				items = &o.entries[parent].items
 			}
+			step = strconv.Itoa(*items)
+			*items++
 		}
 		o.entries = append(
 			o.entries, entry{parent: parent, step: step, rank: math.MaxInt, column: column, scalar: scalar},
@@ -64,7 +67,7 @@ func newOutline(text []byte) *outline {
 			column += 4
 		}
 		if key, value, ok := cutKey(rest); ok {
-			within, found = open(column, step(key), value != ""), true
+			within, found = open(column, key, value != ""), true
 			o.name(within, key, value)
 		}
 		if !found { // no line of ours
@@ -81,7 +84,9 @@ func (o *outline) name(item int32, key, value string) {
 		return
 	}
 	if e, rank := &o.entries[item], changes.KeyRank(key); rank >= 0 && rank < e.rank {
-		e.rank, e.step = rank, "["+unquote(value)+"]"
+		if name := unquote(value); name != "" {
+			e.rank, e.step = rank, name
+		}
 	}
 }
 
@@ -90,20 +95,19 @@ func (o *outline) path(line int) string {
 	if line < 0 || line >= len(o.within) {
 		return ""
 	}
-	var steps []string
+	var steps []entry
 	for at := o.within[line]; at >= 0; at = o.entries[at].parent {
-		steps = append(steps, o.entries[at].step)
+		steps = append(steps, o.entries[at])
 	}
-	slices.Reverse(steps)
-	return strings.TrimPrefix(strings.Join(steps, ""), ".")
-}
-
-// step returns a key as a step of a path.
-func step(key string) string {
-	if key == "" || strings.ContainsAny(key, `./[]" `) {
-		return `["` + key + `"]`
+	var path []byte
+	for _, e := range slices.Backward(steps) {
+		if e.column%2 == 1 {
+			path = fieldpath.AppendElement(path, e.step)
+		} else {
+			path = fieldpath.AppendKey(path, e.step)
+		}
 	}
-	return "." + key
+	return string(path)
 }
 
 // cutKey cuts a line that begins with a key.
@@ -131,10 +135,20 @@ func cutKey(line string) (key, value string, ok bool) {
 	return unquote(line[:end]), strings.TrimPrefix(line[end+1:], " "), true
 }
 
-// unquote returns a short scalar as it is, without quotes.
+// unquote returns what a short scalar means, without quotes.
 func unquote(scalar string) string {
-	if n := len(scalar); n >= 2 && (scalar[0] == '"' || scalar[0] == '\'') && scalar[n-1] == scalar[0] {
-		return scalar[1 : n-1]
+	n := len(scalar)
+	if n < 2 || scalar[n-1] != scalar[0] {
+		return scalar
+	}
+	switch inside := scalar[1 : n-1]; scalar[0] {
+	case '"':
+		if text, err := strconv.Unquote(scalar); err == nil { // most escapes are those of Go
+			return text
+		}
+		return inside
+	case '\'':
+		return strings.ReplaceAll(inside, "''", "'")
 	}
 	return scalar
 }

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
+
+	"kubejournal/internal/format/fieldpath"
 )
 
 // Bookkeeping is what changes with every write or follows from other changes, for Options.Without.
@@ -51,7 +53,7 @@ func Append(dst, value []byte, o Options) ([]byte, error) {
 		return dst, fmt.Errorf("decode object: %w", err)
 	}
 	for _, pointer := range o.Without {
-		remove(v, strings.Split(pointer, "/")[1:])
+		remove(v, fieldpath.PointerSteps(pointer))
 	}
 	var s *standIns
 	if o.Lines && !bytes.ContainsFunc(value, isStandIn) && !bytes.Contains(value, []byte(`\ue`)) &&
@@ -146,15 +148,13 @@ func (d *deep) restore(dst, text []byte) []byte {
 	}
 }
 
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
-
 // remove removes what the steps of a pointer lead to through objects.
 func remove(v any, steps []string) {
 	object, _ := v.(map[string]any)
 	if len(steps) == 0 {
 		return // no pointer
 	}
-	key := unescape.Replace(steps[0])
+	key := steps[0]
 	child, ok := object[key]
 	if !ok {
 		return

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -342,8 +343,5 @@ func (d *Differ) sameText(s, t []byte) bool {
 
 // appendPointer writes a key as a token of a JSON Pointer (RFC 6901), escaped as the inside of a JSON string.
 func appendPointer(dst, key []byte) []byte {
-	if bytes.ContainsAny(key, "~/") {
-		key = bytes.ReplaceAll(bytes.ReplaceAll(key, []byte("~"), []byte("~0")), []byte("/"), []byte("~1"))
-	}
-	return rawjson.AppendEscaped(dst, string(key))
+	return rawjson.AppendEscaped(dst, string(fieldpath.Escaped(key)))
 }

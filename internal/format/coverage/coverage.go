@@ -69,8 +69,8 @@
 // since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream continues with an interval
 // only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
 // differed between the line before that SYNCED and it. pulse is how many seconds after to the interval reaches by pulses
-// alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is
-// that of leader election in seconds, 0 without it, in files of earlier versions, and where it is longer than a day.
+// alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is that of leader election in seconds, 0 without it and
+// where it is longer than a day.
 //
 // A write is one pwrite of the log's end, where something was added, and then one of the slots that changed.
 //
@@ -113,7 +113,7 @@ const (
 // reasons are what a record's reason means, by number; 0 is none. Later versions append to them.
 var reasons = [...]string{
 	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
-	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", "RelistInterrupted",
+	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", Unknown, // no version writes the last number
 	HandedOver, Silent,
 }
 
@@ -139,7 +139,7 @@ func reasonText(n byte) string {
 
 // isGap reports whether a reason is that of a GAP line.
 func isGap(n byte) bool {
-	return n >= reasonNumber("Expired") && n <= reasonNumber("RelistInterrupted")
+	return n >= reasonNumber("Expired") && n <= reasonNumber("JournalTruncated")
 }
 
 const (

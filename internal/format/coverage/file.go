@@ -21,10 +21,6 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-// silence is for how long neither a pulse nor anything that was read has confirmed a stream that gets pulses, until
-// what is read next counts as late: the process or the server has stood still, and pulses come every few seconds.
-const silence = 10 * time.Second
-
 // closeWait is how long Close waits for the last write.
 const closeWait = 300 * time.Millisecond
 
@@ -391,9 +387,9 @@ func (f *File) extend(c *current, p *Progress) {
 	if first {
 		late = p.Confirmed
 	}
-	if c.pulsed && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end()+int64(silence) {
+	if c.pulsed && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end()+int64(Silence) {
 		reason := Interrupted
-		if late <= c.end() && max(p.Confirmed, p.Pulse) > c.heard+int64(silence) {
+		if late <= c.end() && max(p.Confirmed, p.Pulse) > c.heard+int64(Silence) {
 			reason = Silent
 		}
 		f.lateNow(c, reason)

@@ -38,13 +38,13 @@ type Interval struct {
 	// Pulsed is from when on only pulses have confirmed it; zero where there is no such part. A stalled watch takes
 	// that back.
 	Pulsed time.Time `json:"-"`
-	// LeaseDuration is that of the replica's leader election at the interval's end; 0 is none, or not known.
+	// LeaseDuration is that of the replica's leader election at the interval's end; 0 is none.
 	LeaseDuration time.Duration `json:"-"`
 }
 
-// Read is Load, then Streams with the segments that there are. It may be called while a daemon writes the journal, and
-// reads nothing of that but the ends of its files. Where there is no coverage file, as beside journals of earlier
-// versions, the error is fs.ErrNotExist; any error says that nothing is known.
+// Read is Load, then Streams with the segments that there are. It may be called while a daemon writes the journal, and reads nothing
+// of that but the ends of its files. Where there is no coverage file, the error is fs.ErrNotExist; any error says that nothing
+// is known.
 func Read(path string) ([]Stream, error) {
 	r, err := Load(path)
 	if err != nil {

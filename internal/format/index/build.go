@@ -30,7 +30,6 @@ type Builder struct {
 	end           int64  // where the last line ends
 	head          uint32
 	sum           uint32 // of the segment's bytes
-	summed        bool   // Content was called
 	size, zipped  int64
 	begin, newest int64 // of the lines' times
 	earliest      int64 // time at which a late line was written; 0 for none
@@ -320,9 +319,8 @@ func (b *Builder) define(l *line.Fields) {
 	b.names[string(rawjson.Unquote(nil, l.Text(line.FieldName)))] = string(def)
 }
 
-// Content says what the segment's next bytes are, for their checksum: an index without it does not notice that a line
-// has another content.
-func (b *Builder) Content(p []byte) { b.sum, b.summed = crc32.Update(b.sum, castagnoli, p), true }
+// Content says what the segment's next bytes are, for their checksum.
+func (b *Builder) Content(p []byte) { b.sum = crc32.Update(b.sum, castagnoli, p) }
 
 // Member says that a gzip member begins after so many bytes of the compressed file, and of lines.
 func (b *Builder) Member(zipped, plain int64) {

@@ -45,29 +45,28 @@
 //	           before
 //	           number of blocks of lines, and the bytes of each
 //	           number of blocks of objects; for each the stream, bytes, and the namespace and name of its first object
-//	           bytes of the block of names; behind it the CRC-32C of the segment's bytes (4), which earlier versions
-//	           lack
-//	lines      1024 lines, the last block fewer. Where the first one begins and the time before it (2 varints), then
-//	           for each: its bytes, end included; its time as a delta; a byte: 1 to 6 is its type, as in Types, 8 that
-//	           it says when its version was written, 16 that it is not where the line before ends with the next seq,
-//	           32 that its object existed at first sight; the number of its writer among the directory's, from 1, or
-//	           0, a varint; with 8 the seconds between writing and receiving, a delta; with 16 by how much its seq and
-//	           where it begins differ from that, two deltas
-//	objects    objects of one stream by namespace, name and uid. The bytes of the fields and of the texts (2 varints),
-//	           a text that is the uids, then the fields and behind them the texts, compressed with DEFLATE (RFC 1951).
-//	           A uid is a varint in the fields, and its bytes in the uids: 0 and the 16 bytes of a UUID, or one more
-//	           than its length and its bytes. The fields of each object: how many bytes of namespace, a zero byte and
-//	           name are those of the object before (0 for a block's first); a byte: 1 it was there before the segment,
-//	           2 it refers to others, 4 to the same ones as the object before, 8 its line before is in the segment of
-//	           the last such line in the block, 16 it has lines, 32 it is known when it was created; the length of the
-//	           rest of namespace and name, which is in the texts; uid; with 32 the seconds between its creation and
-//	           the segment's earliest line, a delta; with 2 the number of objects it refers to (owners; what an Event
-//	           is about) and the uid of each, of the latter also "Kind namespace/name" in the place of one; with 1 the
-//	           last line about it before the segment: without 8 the index of its segment among the earlier ones; its
-//	           seq and where it begins, two deltas to the last such line, else to the seq of the first line there and
-//	           0; with 16 the number of its lines in the segment, and the index of each, from the one before
-//	names      number of CustomResourceDefinitions that lines were about, up to the segment's end; for each its name
-//	           and what Names documents, both texts
+//	           bytes of the block of names; behind it the CRC-32C of the segment's bytes (4)
+//	lines      1024 lines, the last block fewer. Where the first one begins and the time before it (2 varints), then for
+//	           each: its bytes, end included; its time as a delta; a byte: 1 to 6 is its type, as in Types, 8 that it
+//	           says when its version was written, 16 that it is not where the line before ends with the next seq, 32 that
+//	           its object existed at first sight; the number of its writer among the directory's, from 1, or 0, a varint;
+//	           with 8 the seconds between writing and receiving, a delta; with 16 by how much its seq and where it
+//	           begins differ from that, two deltas
+//	objects    objects of one stream by namespace, name and uid. The bytes of the fields and of the texts (2 varints), a text
+//	           that is the uids, then the fields and behind them the texts, compressed with DEFLATE (RFC 1951). A uid is a
+//	           varint in the fields, and its bytes in the uids: 0 and the 16 bytes of a UUID, or one more than its length
+//	           and its bytes. The fields of each object: how many bytes of namespace, a zero byte and name are those of
+//	           the object before (0 for a block's first); a byte: 1 it was there before the segment, 2 it refers to
+//	           others, 4 to the same ones as the object before, 8 its line before is in the segment of the last such
+//	           line in the block, 16 it has lines, 32 it is known when it was created; the length of the rest of namespace
+//	           and name, which is in the texts; uid; with 32 the seconds between its creation and the segment's earliest
+//	           line, a delta; with 2 the number of objects it refers to (owners; what an Event is about) and the uid of
+//	           each, of the latter also "Kind namespace/name" in the place of one; with 1 the last line about it before
+//	           the segment: without 8 the index of its segment among the earlier ones; its seq and where it begins, two
+//	           deltas to the last such line, else to the seq of the first line there and 0; with 16 the number of its
+//	           lines in the segment, and the index of each, from the one before
+//	names      number of CustomResourceDefinitions that lines were about, up to the segment's end; for each its name and
+//	           what Names documents, both texts
 //
 // Where nothing is listed the number is 0. Nothing is behind the last item of a block.
 package index

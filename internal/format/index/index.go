@@ -45,7 +45,6 @@ type Index struct {
 	objects []objectBlock
 	names   extent
 	sum     uint32 // of the segment's bytes
-	summed  bool   // there is one: those of earlier versions have none
 
 	onlyBefore bool // see AtBeginning
 	hasRemoved bool // there is one more stream, after the last one, without a name: that of the REMOVED lines
@@ -287,9 +286,7 @@ func (x *Index) parse(b []byte, at int64) error {
 		o.extent, o.first = block(), d.text()
 	}
 	x.names = block()
-	if len(d.b) > 0 { // of earlier versions it has none
-		x.sum, x.summed = binary.LittleEndian.Uint32(append(d.take(sumSize), make([]byte, sumSize)...)), true
-	}
+	x.sum = binary.LittleEndian.Uint32(append(d.take(sumSize), make([]byte, sumSize)...))
 	if err := d.end(); err != nil {
 		return err
 	}

@@ -506,7 +506,5 @@ func (w *writer) directory(names int) {
 		w.dst = appendText(w.dst, b.first)
 	}
 	w.dst = binary.AppendUvarint(w.dst, uint64(names))
-	if w.summed {
-		w.dst = binary.LittleEndian.AppendUint32(w.dst, w.sum)
-	}
+	w.dst = binary.LittleEndian.AppendUint32(w.dst, w.sum)
 }

@@ -3,8 +3,8 @@ package line
 import (
 	"cmp"
 	"strconv"
-	"strings"
 
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/rawjson"
 )
 
@@ -21,15 +21,15 @@ func (l *Fields) Cut() []string {
 	if !l.Incomplete() || len(l.Object) == 0 {
 		return nil
 	}
-	return appendCut(nil, "", l.Object, 0)
+	return appendCut(nil, nil, l.Object, 0)
 }
 
 // appendCut appends the paths of what is cut in a value. A container of which a part is left out is
 // named itself, the object as "object".
-func appendCut(dst []string, path string, value []byte, depth int) []string {
+func appendCut(dst []string, path, value []byte, depth int) []string {
 	if inside := rawjson.Inside(value); inside != nil {
 		if IsCut(rawjson.Unquote(nil, inside)) {
-			dst = append(dst, path)
+			dst = append(dst, string(path))
 		}
 		return dst
 	}
@@ -39,14 +39,14 @@ func appendCut(dst []string, path string, value []byte, depth int) []string {
 	for key, member := range rawjson.Members(value) {
 		name := string(rawjson.Unquote(nil, key))
 		if name == LeftOut && IsCut(rawjson.Unquote(nil, rawjson.Inside(member))) {
-			dst = append(dst, cmp.Or(path, "object"))
+			dst = append(dst, cmp.Or(string(path), "object"))
 			continue
 		}
-		dst = appendCut(dst, step(path, name), member, depth+1)
+		dst = appendCut(dst, fieldpath.AppendKey(path, name), member, depth+1)
 	}
 	n := 0
 	for element := range rawjson.Elements(value) {
-		at := path + "[" + strconv.Itoa(n) + "]"
+		at := fieldpath.AppendElement(path, strconv.Itoa(n))
 		if inside := rawjson.Inside(element); inside != nil && IsLeftOut(rawjson.Unquote(nil, inside)) {
 			at = path
 		}
@@ -54,14 +54,4 @@ func appendCut(dst []string, path string, value []byte, depth int) []string {
 		n++
 	}
 	return dst
-}
-
-func step(path, key string) string {
-	switch {
-	case key == "" || strings.ContainsAny(key, `./[]" `):
-		return path + "[" + strconv.Quote(key) + "]"
-	case path == "":
-		return key
-	}
-	return path + "." + key
 }

@@ -34,15 +34,13 @@ const (
 // Reason is why a stream's position is not valid any more: what its GAP line says.
 type Reason string
 
-// The reasons of GAP lines. RelistInterrupted is in journals of earlier versions only; now a relist that is repeated
-// continues after the GAP line that it has.
+// The reasons of GAP lines.
 const (
 	Expired               Reason = "Expired"               // the server has dropped the history
 	PositionAheadOfServer Reason = "PositionAheadOfServer" // the server was restored from a backup, say
 	PositionRefused       Reason = "PositionRefused"       // the server does not watch from the position
 	CheckpointLost        Reason = "CheckpointLost"        // what the reader was told is not known
 	JournalTruncated      Reason = "JournalTruncated"      // lines that the checkpoint counts on are gone
-	RelistInterrupted     Reason = "RelistInterrupted"
 )
 
 // NewEpoch reports whether versions, and ids with them, start over at a GAP of this reason: none compares with one before it.

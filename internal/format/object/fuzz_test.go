@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/line"
 	"kubejournal/test/eventtest"
 )
@@ -39,21 +40,21 @@ func decode(b []byte) (any, bool) {
 // The model below says what a shape does to a decoded object. It has nothing in
 // common with the code under test but the parser of paths.
 
-func modelDrop(v any, path []step) any {
+func modelDrop(v any, path []fieldpath.Step) any {
 	switch c := v.(type) {
 	case map[string]any:
-		if path[0].each {
+		if path[0].Each {
 			return v
 		}
-		child, ok := c[path[0].key]
+		child, ok := c[path[0].Key]
 		switch {
 		case ok && len(path) == 1:
-			delete(c, path[0].key)
+			delete(c, path[0].Key)
 		case ok:
-			c[path[0].key] = modelDrop(child, path[1:])
+			c[path[0].Key] = modelDrop(child, path[1:])
 		}
 	case []any:
-		if !path[0].each {
+		if !path[0].Each {
 			return v
 		}
 		if len(path) == 1 {
@@ -66,7 +67,7 @@ func modelDrop(v any, path []step) any {
 	return v
 }
 
-func modelRedact(v any, path []step) any {
+func modelRedact(v any, path []fieldpath.Step) any {
 	if v == nil {
 		return nil
 	}
@@ -77,7 +78,7 @@ func modelRedact(v any, path []step) any {
 		}
 		return modelHide(c)
 	}
-	if path[0].each {
+	if path[0].Each {
 		l, ok := v.([]any)
 		if !ok {
 			return "REDACTED"
@@ -90,8 +91,8 @@ func modelRedact(v any, path []step) any {
 	if !isObject {
 		return "REDACTED"
 	}
-	if child, ok := c[path[0].key]; ok {
-		c[path[0].key] = modelRedact(child, path[1:])
+	if child, ok := c[path[0].Key]; ok {
+		c[path[0].Key] = modelRedact(child, path[1:])
 	}
 	return c
 }
@@ -129,28 +130,28 @@ func model(v any, s Shape) any {
 		}
 	}
 	for _, p := range redacts {
-		path, err := parsePath(p)
+		path, err := fieldpath.Parse(p)
 		if err != nil {
 			panic(err)
 		}
 		v = modelRedact(v, path)
 	}
 	for _, p := range s.Redact { // what managedFields say of it quotes it
-		path, err := parsePath(p)
+		path, err := fieldpath.Parse(p)
 		if err != nil {
 			panic(err)
 		}
-		owned := []step{{key: "metadata"}, {key: "managedFields"}, {each: true}, {key: "fieldsV1"}}
+		owned := []fieldpath.Step{{Key: "metadata"}, {Key: "managedFields"}, {Each: true}, {Key: "fieldsV1"}}
 		for _, of := range path {
-			if of.each {
+			if of.Each {
 				break
 			}
-			owned = append(owned, step{key: "f:" + of.key})
+			owned = append(owned, fieldpath.Step{Key: "f:" + of.Key})
 		}
 		v = modelDrop(v, owned)
 	}
 	for _, p := range drops {
-		path, err := parsePath(p)
+		path, err := fieldpath.Parse(p)
 		if err != nil {
 			panic(err)
 		}

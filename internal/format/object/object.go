@@ -1,5 +1,7 @@
 package object
 
+import "kubejournal/internal/format/fieldpath"
+
 // Object is one scanned object. Its slices are parts of the bytes given to Scan or of scratch space of its own, and
 // valid until those change or the Object is scanned into again. An Object is best used over and over: it keeps its
 // space.
@@ -106,7 +108,7 @@ func captureMetadata(root *node) {
 	meta.want(deletion, "deletionTimestamp")
 	meta.want(deletionGrace, "deletionGracePeriodSeconds")
 
-	each := meta.want(managed, "managedFields").reach([]step{{each: true}}, false)
+	each := meta.want(managed, "managedFields").reach([]fieldpath.Step{{Each: true}}, false)
 	each.want(manager, "manager")
 	each.want(subresource, "subresource")
 	each.want(apiVersion, "apiVersion")

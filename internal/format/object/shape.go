@@ -4,14 +4,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
+
+	"kubejournal/internal/format/fieldpath"
 )
 
 // Shape says what is cut from the objects of a stream and what is replaced.
 //
-// Paths are dotted. A key that is not plain is written as metadata.annotations["a.b/c"], every element of an array as
-// containers[*].
+// Paths are those that fieldpath.Parse reads.
 type Shape struct {
 	// Drop lists what is cut.
 	Drop []string
@@ -35,12 +34,6 @@ func (s Shape) Validate() error {
 
 // Redacts reports whether the shape may redact something.
 func (s Shape) Redacts() bool { return s.Secret || len(s.Redact) > 0 }
-
-// ValidatePath reports what is wrong with one path of a Shape.
-func ValidatePath(path string) error {
-	_, err := parsePath(path)
-	return err
-}
 
 // Fingerprint identifies a shape and the paths that a stream ignores: another one means that what was kept of the
 // stream's objects was made otherwise. The order of paths means nothing.
@@ -66,14 +59,14 @@ func (s Shape) Fingerprint(ignore []string) [16]byte {
 // compile adds the shape to the tree at root.
 func (s Shape) compile(root *node) (*node, error) {
 	for _, p := range s.Drop {
-		steps, err := parsePath(p)
+		steps, err := fieldpath.Parse(p)
 		if err != nil {
 			return nil, fmt.Errorf("drop path %q: %w", p, err)
 		}
 		root.reach(steps, false).drop = true
 	}
 	for _, p := range s.Redact {
-		steps, err := parsePath(p)
+		steps, err := fieldpath.Parse(p)
 		if err != nil {
 			return nil, fmt.Errorf("redact path %q: %w", p, err)
 		}
@@ -96,101 +89,38 @@ func (s Shape) compile(root *node) (*node, error) {
 
 // dropOwned cuts from managedFields, where a line has that, what is said of a redacted path: it quotes the elements of sets,
 // and the members by which the elements of a list are known. Of Secrets it quotes nothing but keys.
-func (s Shape) dropOwned(root *node, path []step) {
+func (s Shape) dropOwned(root *node, path []fieldpath.Step) {
 	const managed = "managedFields"
 	if n := root.find([]byte("metadata")); n != nil && (n.drop || n.find([]byte(managed)) != nil && n.find([]byte(managed)).drop) {
 		return
 	}
-	owned := []step{{key: "metadata"}, {key: managed}, {each: true}, {key: "fieldsV1"}}
+	owned := []fieldpath.Step{{Key: "metadata"}, {Key: managed}, {Each: true}, {Key: "fieldsV1"}}
 	for _, s := range path {
-		if s.each {
+		if s.Each {
 			break // its keys there are those of elements
 		}
-		owned = append(owned, step{key: "f:" + s.key})
+		owned = append(owned, fieldpath.Step{Key: "f:" + s.Key})
 	}
 	root.reach(owned, false).drop = true
 }
 
 // identifies reports whether a path covers what the line repeats outside of the object, whatever is redacted within.
-func identifies(steps []step) bool {
-	if steps[0].key != "metadata" {
+func identifies(steps []fieldpath.Step) bool {
+	if steps[0].Key != "metadata" {
 		return false
 	}
-	if len(steps) == 1 || steps[1].each {
+	if len(steps) == 1 || steps[1].Each {
 		return true
 	}
-	return slices.Contains([]string{"namespace", "name", "uid", "resourceVersion", "generation"}, steps[1].key)
+	return slices.Contains([]string{"namespace", "name", "uid", "resourceVersion", "generation"}, steps[1].Key)
 }
 
-// step is one member of an object, or each element of an array.
-type step struct {
-	key  string
-	each bool
-}
-
-func keys(names ...string) []step {
-	steps := make([]step, len(names))
+func keys(names ...string) []fieldpath.Step {
+	steps := make([]fieldpath.Step, len(names))
 	for i, n := range names {
-		steps[i].key = n
+		steps[i].Key = n
 	}
 	return steps
-}
-
-// parsePath takes a path apart. Its errors follow the path, quoted.
-func parsePath(path string) (steps []step, err error) {
-	rest := path
-	for first := true; first || rest != ""; first = false {
-		var s step
-		if strings.HasPrefix(rest, "[") {
-			if s, rest, err = parseBracket(rest); err != nil {
-				return nil, err
-			}
-			if first && s.each {
-				return nil, fmt.Errorf("an object has no elements, a key must come first")
-			}
-			steps = append(steps, s)
-			continue
-		}
-		if !first {
-			if rest[0] != '.' {
-				return nil, fmt.Errorf("expected a dot before %q", rest)
-			}
-			rest = rest[1:]
-		}
-		s.key = rest
-		if n := strings.IndexAny(rest, ".["); n >= 0 {
-			s.key = rest[:n]
-		}
-		if n := strings.IndexFunc(s.key, func(c rune) bool { return c <= ' ' || strings.ContainsRune(`]"*{}()`, c) }); n >= 0 {
-			return nil, fmt.Errorf("%q in a key, which must then be written [\"...\"]", s.key[n])
-		}
-		if s.key == "" {
-			return nil, fmt.Errorf("empty key")
-		}
-		steps = append(steps, s)
-		rest = rest[len(s.key):]
-	}
-	return steps, nil
-}
-
-// parseBracket reads [*] or ["key"] and returns what follows.
-func parseBracket(s string) (_ step, rest string, err error) {
-	if rest, ok := strings.CutPrefix(s, "[*]"); ok {
-		return step{each: true}, rest, nil
-	}
-	if !strings.HasPrefix(s, `["`) {
-		return step{}, "", fmt.Errorf("expected [*] or [\"key\"] at %q", s)
-	}
-	quoted, err := strconv.QuotedPrefix(s[1:])
-	if err != nil {
-		return step{}, "", fmt.Errorf("quote not closed in %q", s)
-	}
-	key, err := strconv.Unquote(quoted)
-	rest, closed := strings.CutPrefix(s[1+len(quoted):], "]")
-	if err != nil || !closed {
-		return step{}, "", fmt.Errorf("bracket not closed in %q", s)
-	}
-	return step{key: key}, rest, nil
 }
 
 // node is a place in an object where something is looked for: to be remembered, cut or redacted.
@@ -229,9 +159,9 @@ func (n *node) find(key []byte) *node {
 
 // reach returns the node at the end of a path, making what is missing. guard means that what lies there must not be
 // written as it is.
-func (n *node) reach(path []step, guard bool) *node {
+func (n *node) reach(path []fieldpath.Step, guard bool) *node {
 	for _, s := range path {
-		if s.each {
+		if s.Each {
 			n.wantArray = n.wantArray || guard
 			if n.elem == nil {
 				n.elem = &node{}
@@ -240,10 +170,10 @@ func (n *node) reach(path []step, guard bool) *node {
 			continue
 		}
 		n.wantObject = n.wantObject || guard
-		next := n.find([]byte(s.key))
+		next := n.find([]byte(s.Key))
 		if next == nil {
 			next = &node{}
-			n.edges, n.lengths = append(n.edges, edge{s.key, next}), n.lengths|1<<(len(s.key)%64)
+			n.edges, n.lengths = append(n.edges, edge{s.Key, next}), n.lengths|1<<(len(s.Key)%64)
 		}
 		n = next
 	}

@@ -1,6 +1,10 @@
 package rawjson
 
-import "bytes"
+import (
+	"bytes"
+
+	"kubejournal/internal/format/fieldpath"
+)
 
 // Pick returns the values of those members of an object that have the names, five at most; nil for what it does not
 // have.
@@ -37,7 +41,7 @@ func At(value, pointer []byte) []byte {
 	for more {
 		var step []byte
 		step, steps, more = bytes.Cut(steps, []byte("/"))
-		if !c.enter(Unescaped(step)) {
+		if !c.enter(fieldpath.Unescaped(step)) {
 			return nil
 		}
 	}
@@ -74,14 +78,6 @@ func (c *Cursor) enter(step []byte) bool {
 		}
 	}
 	return false
-}
-
-// Unescaped returns a step of a pointer as the key is.
-func Unescaped(step []byte) []byte {
-	if bytes.IndexByte(step, '~') < 0 {
-		return step
-	}
-	return bytes.ReplaceAll(bytes.ReplaceAll(step, []byte("~1"), []byte("/")), []byte("~0"), []byte("~"))
 }
 
 // IsIndex reports whether a step of a pointer may lead into a list.

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"slices"
 
+	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/object"
 )
 
@@ -46,7 +47,7 @@ var unsaid = []string{"kind", "apiVersion", "metadata.resourceVersion", "metadat
 // those of a Shape.
 func NewDigester(shape object.Shape, ignore []string) (*Digester, error) {
 	for _, p := range ignore {
-		if err := object.ValidatePath(p); err != nil {
+		if _, err := fieldpath.Parse(p); err != nil {
 			return nil, fmt.Errorf("ignore path %q: %w", p, err)
 		}
 	}
