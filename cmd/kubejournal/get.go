@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/query"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"

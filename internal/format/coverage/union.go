@@ -78,6 +78,47 @@ func union(of []Interval) []Interval {
 	return all
 }
 
+// sweep goes through the bounds in their order, and returns the intervals in which at least one holds. Between two times
+// the last of them is open, with To zero, exactly while any holds, and Late exactly while none does that is not.
+func sweep(bounds []bound) (all []Interval) {
+	var prompt, late int // how many hold
+	for i := 0; i < len(bounds); {
+		at := bounds[i].at
+		var ended *Interval
+		through := prompt + late // that hold before and after it
+		for ; i < len(bounds) && bounds[i].at.Equal(at); i++ {
+			b := bounds[i]
+			through += min(0, b.by)
+			if b.of.Late {
+				late += b.by
+			} else {
+				prompt += b.by
+			}
+			if b.by < 0 && (ended == nil || ended.End == HandedOver) {
+				ended = b.of
+			}
+		}
+		n := len(all) - 1
+		open := n >= 0 && all[n].To.IsZero()
+		switch {
+		case open && (prompt+late == 0 || through == 0 && isGap(reasonNumber(ended.End))):
+			all[n].To, all[n].End, all[n].Differences = at, ended.End, ended.Differences
+			if prompt+late > 0 { // the gap took no time
+				all = append(all, Interval{From: at, Late: prompt == 0})
+			}
+		case open && all[n].Late && prompt > 0:
+			all[n].To, all[n].End = at, CaughtUp
+			all = append(all, Interval{From: at})
+		case open && !all[n].Late && prompt == 0:
+			all[n].To, all[n].End = at, Interrupted
+			all = append(all, Interval{From: at, Late: true})
+		case !open:
+			all = append(all, Interval{From: at, Late: prompt == 0})
+		}
+	}
+	return all
+}
+
 // Span is a time, From <= t < To.
 type Span struct{ From, To time.Time }
 
