@@ -152,60 +152,6 @@ func (e *encoder) add(
 	return t, nil
 }
 
-// addGone writes the line about an object that a list has shown to be gone.
-func (e *encoder) addGone(b *recorder.Batch, k object.Known, silently bool) (checkpoint.Transition, error) {
-	namespace, name := []byte(k.Namespace), []byte(k.Name)
-	t := checkpoint.Transition{
-		Type: line.Deleted, Origin: line.FromRelist, HeldBack: true, Namespace: namespace, Name: name,
-	}
-	switch {
-	case silently:
-	case e.sel.excludes(namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(line.Deleted):
-		e.filtered.Inc()
-	default:
-		before, err := e.before(namespace, name)
-		if err != nil {
-			return t, err
-		}
-		now := time.Now()
-		lines, err := e.appendGone(b.Lines(), now, k, before)
-		if err != nil {
-			return t, err
-		}
-		b.AddLine(lines, t.Type, t.Origin, now, nil)
-		t.HeldBack = false
-	}
-	e.know(b, &t, nil)
-	return t, nil
-}
-
-// know updates the stored previous version of an object after a transition. With an empty value the stored one stays.
-func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
-	if t.Type == line.Added || t.Type == line.Modified {
-		e.recent.put(t.Namespace, t.Name, t.UID)
-	}
-	switch t.Type {
-	case line.Added:
-		e.track(1)
-	case line.Deleted:
-		e.track(-1)
-		e.recent.remove(t.Namespace, t.Name)
-		if e.previous != nil {
-			e.previous.Remove(&b.Changes, b.Number(), t.Namespace, t.Name)
-		}
-		return
-	}
-	if len(value) > 0 {
-		e.previous.Put(&b.Changes, b.Number(), t.Namespace, t.Name, value)
-	}
-}
-
-// track counts known objects.
-func (e *encoder) track(n int) {
-	e.tracked += n
-	e.gauge.Add(float64(n))
-}
-
 // encode adds the line about a scanned object to the batch, or has t say what holds it back. It returns what is to be
 // stored of the object; nil leaves what was stored before.
 func (e *encoder) encode(
@@ -252,6 +198,18 @@ func (e *encoder) encode(
 	return nil, nil
 }
 
+// before returns what is stored of an object.
+func (e *encoder) before(namespace, name []byte) (previous.Version, error) {
+	if e.previous == nil {
+		return previous.Version{}, nil
+	}
+	v, err := e.previous.Get(namespace, name)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errStore, err)
+	}
+	return v, err
+}
+
 // appendLine appends the line about a scanned object. before is the mark of the version before it.
 func (e *encoder) appendLine(
 	dst []byte, l object.Line, o *object.Object, before object.Mark, compared previous.Comparison,
@@ -276,6 +234,60 @@ func (e *encoder) appendLine(
 	return e.render.AppendLine(dst, l, o)
 }
 
+// know updates the stored previous version of an object after a transition. With an empty value the stored one stays.
+func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
+	if t.Type == line.Added || t.Type == line.Modified {
+		e.recent.put(t.Namespace, t.Name, t.UID)
+	}
+	switch t.Type {
+	case line.Added:
+		e.track(1)
+	case line.Deleted:
+		e.track(-1)
+		e.recent.remove(t.Namespace, t.Name)
+		if e.previous != nil {
+			e.previous.Remove(&b.Changes, b.Number(), t.Namespace, t.Name)
+		}
+		return
+	}
+	if len(value) > 0 {
+		e.previous.Put(&b.Changes, b.Number(), t.Namespace, t.Name, value)
+	}
+}
+
+// track counts known objects.
+func (e *encoder) track(n int) {
+	e.tracked += n
+	e.gauge.Add(float64(n))
+}
+
+// addGone writes the line about an object that a list has shown to be gone.
+func (e *encoder) addGone(b *recorder.Batch, k object.Known, silently bool) (checkpoint.Transition, error) {
+	namespace, name := []byte(k.Namespace), []byte(k.Name)
+	t := checkpoint.Transition{
+		Type: line.Deleted, Origin: line.FromRelist, HeldBack: true, Namespace: namespace, Name: name,
+	}
+	switch {
+	case silently:
+	case e.sel.excludes(namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(line.Deleted):
+		e.filtered.Inc()
+	default:
+		before, err := e.before(namespace, name)
+		if err != nil {
+			return t, err
+		}
+		now := time.Now()
+		lines, err := e.appendGone(b.Lines(), now, k, before)
+		if err != nil {
+			return t, err
+		}
+		b.AddLine(lines, t.Type, t.Origin, now, nil)
+		t.HeldBack = false
+	}
+	e.know(b, &t, nil)
+	return t, nil
+}
+
 // appendGone appends the line about an object that is gone, of which before is stored.
 func (e *encoder) appendGone(dst []byte, now time.Time, k object.Known, before previous.Version) ([]byte, error) {
 	var o *object.Object
@@ -283,18 +295,6 @@ func (e *encoder) appendGone(dst []byte, now time.Time, k object.Known, before p
 		o = &e.last
 	}
 	return e.render.AppendGone(dst, now, k, e.form, o)
-}
-
-// before returns what is stored of an object.
-func (e *encoder) before(namespace, name []byte) (previous.Version, error) {
-	if e.previous == nil {
-		return previous.Version{}, nil
-	}
-	v, err := e.previous.Get(namespace, name)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", errStore, err)
-	}
-	return v, err
 }
 
 // storeMissing stores an object at a version that the reader knows, unless that is stored.

@@ -83,6 +83,7 @@ type PendingError struct {
 }
 
 func (e *PendingError) Error() string { return e.Err.Error() }
+
 func (e *PendingError) Unwrap() error { return e.Err }
 
 // Stream is one resumable watch. Run is its goroutine and owns all fields but report, which has a lock. While it waits
@@ -171,56 +172,6 @@ func NewStream(
 	return s, nil
 }
 
-// load takes the position from the checkpoint, once that has all that an earlier run of the same stream has submitted.
-func (s *Stream) load(ctx context.Context) error {
-	if err := s.rec.Restart(ctx, s.producer); err != nil {
-		return err
-	}
-	s.encoder.reset()
-	st, _, err := s.store.Stream(s.spec.Name)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
-	}
-	if s.spec.Owed && st == (checkpoint.Stream{}) {
-		st.Lose(line.CheckpointLost)
-	}
-	s.state = st
-	if err := s.loadPrevious(ctx); err != nil {
-		return err
-	}
-	if err := s.recount(); err != nil {
-		return err
-	}
-	if s.state.Valid() {
-		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "resuming", "", nil,
-			zap.String("resourceVersion", st.ResourceVersion))
-	}
-	s.note(func(n *Status) {
-		n.Position, n.Synced = st.ResourceVersion, s.state.Valid() && st.Closing == nil
-	})
-	s.loaded = true
-	return nil
-}
-
-// recount takes the number of known objects from the checkpoint, which has all that was submitted.
-func (s *Stream) recount() error {
-	n, err := s.store.Count(s.spec.Name)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
-	}
-	s.encoder.track(n - s.encoder.tracked)
-	return nil
-}
-
-// known returns what the checkpoint knows of an object.
-func (s *Stream) known(namespace, name string) (object.Known, bool, error) {
-	k, ok, err := s.store.Get(s.spec.Name, namespace, name)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", errStore, err)
-	}
-	return k, ok, err
-}
-
 // Run reads until ctx ends (nil) or the stream cannot run for now (*PendingError). Any other error is the end of the
 // daemon: the checkpoint could not be read, or another cluster answers (*client.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
@@ -271,6 +222,98 @@ func (s *Stream) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// session lists if it must, and watches until that ends. It always returns an error: the reason.
+func (s *Stream) session(ctx context.Context) error {
+	if !s.loaded {
+		if err := s.load(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := s.producer.WithRefusal(ctx)
+	defer cancel(nil)
+	err := s.read(ctx)
+	if errors.Is(context.Cause(ctx), recorder.ErrStandby) && !isFatal(err) {
+		return recorder.ErrStandby
+	}
+	return err
+}
+
+// load takes the position from the checkpoint, once that has all that an earlier run of the same stream has submitted.
+func (s *Stream) load(ctx context.Context) error {
+	if err := s.rec.Restart(ctx, s.producer); err != nil {
+		return err
+	}
+	s.encoder.reset()
+	st, _, err := s.store.Stream(s.spec.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	if s.spec.Owed && st == (checkpoint.Stream{}) {
+		st.Lose(line.CheckpointLost)
+	}
+	s.state = st
+	if err := s.loadPrevious(ctx); err != nil {
+		return err
+	}
+	if err := s.recount(); err != nil {
+		return err
+	}
+	if s.state.Valid() {
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "resuming", "", nil,
+			zap.String("resourceVersion", st.ResourceVersion))
+	}
+	s.note(func(n *Status) {
+		n.Position, n.Synced = st.ResourceVersion, s.state.Valid() && st.Closing == nil
+	})
+	s.loaded = true
+	return nil
+}
+
+// recount takes the number of known objects from the checkpoint, which has all that was submitted.
+func (s *Stream) recount() error {
+	n, err := s.store.Count(s.spec.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	s.encoder.track(n - s.encoder.tracked)
+	return nil
+}
+
+// known returns what the checkpoint knows of an object.
+func (s *Stream) known(namespace, name string) (object.Known, bool, error) {
+	k, ok, err := s.store.Get(s.spec.Name, namespace, name)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errStore, err)
+	}
+	return k, ok, err
+}
+
+// read is a session of a stream whose position is loaded.
+func (s *Stream) read(ctx context.Context) error {
+	if !s.state.Valid() || s.state.Closing != nil {
+		if done, err := s.begin(ctx); done || err != nil {
+			return err
+		}
+	}
+	if s.behind {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	current, err := s.checkAhead(ctx)
+	if err != nil {
+		s.refused = 0
+		return err
+	}
+	began := time.Now()
+	return s.checkBlind(ctx, s.checkRefused(ctx, current, began, s.watch(ctx)))
+}
+
+// isFatal reports whether a session's error ends the daemon.
+func isFatal(err error) bool {
+	return errors.Is(err, errStore) || errors.As(err, new(*client.ClusterError))
 }
 
 // noteEnd notes how a session that lasted so long ended: in the backoff, in the server's habits, which may put off the
@@ -349,48 +392,6 @@ func (s *Stream) reached() {
 		s.unreached = false
 		s.outages.Reached(s.spec.Name)
 	}
-}
-
-// session lists if it must, and watches until that ends. It always returns an error: the reason.
-func (s *Stream) session(ctx context.Context) error {
-	if !s.loaded {
-		if err := s.load(ctx); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := s.producer.WithRefusal(ctx)
-	defer cancel(nil)
-	err := s.read(ctx)
-	if errors.Is(context.Cause(ctx), recorder.ErrStandby) && !isFatal(err) {
-		return recorder.ErrStandby
-	}
-	return err
-}
-
-// isFatal reports whether a session's error ends the daemon.
-func isFatal(err error) bool {
-	return errors.Is(err, errStore) || errors.As(err, new(*client.ClusterError))
-}
-
-// read is a session of a stream whose position is loaded.
-func (s *Stream) read(ctx context.Context) error {
-	if !s.state.Valid() || s.state.Closing != nil {
-		if done, err := s.begin(ctx); done || err != nil {
-			return err
-		}
-	}
-	if s.behind {
-		if err := s.catchUp(ctx); err != nil {
-			return err
-		}
-	}
-	current, err := s.checkAhead(ctx)
-	if err != nil {
-		s.refused = 0
-		return err
-	}
-	began := time.Now()
-	return s.checkBlind(ctx, s.checkRefused(ctx, current, began, s.watch(ctx)))
 }
 
 // checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are

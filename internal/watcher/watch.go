@@ -109,19 +109,6 @@ func arrived(w *client.WatchReader, e client.Event) iter.Seq2[client.Event, erro
 	}
 }
 
-// submitWatched submits what a watch has brought, with the position that it moves to.
-func (s *Stream) submitWatched(ctx context.Context, b *recorder.Batch, confirmed bool) error {
-	if len(s.version) > 0 {
-		b.Changes.State = s.moved(string(s.version), confirmed)
-		s.version = s.version[:0]
-	}
-	if b.Empty() {
-		b.Release()
-		return nil
-	}
-	return s.rec.Submit(ctx, b)
-}
-
 // takeEvent adds the line of an event to the batch, and returns the batch to continue with. It sets s.version to the
 // version that the event moves the position to, if it moves it.
 func (s *Stream) takeEvent(
@@ -178,6 +165,19 @@ func (s *Stream) takeEvent(
 		s.version = append(s.version[:0], o.ResourceVersion...)
 	}
 	return b, nil
+}
+
+// submitWatched submits what a watch has brought, with the position that it moves to.
+func (s *Stream) submitWatched(ctx context.Context, b *recorder.Batch, confirmed bool) error {
+	if len(s.version) > 0 {
+		b.Changes.State = s.moved(string(s.version), confirmed)
+		s.version = s.version[:0]
+	}
+	if b.Empty() {
+		b.Release()
+		return nil
+	}
+	return s.rec.Submit(ctx, b)
 }
 
 // silence is how long the watch may bring nothing before it is opened again, even if its connection looks alive. With

@@ -30,31 +30,6 @@ type Doubt struct {
 // NotConfirmed is why a stream is not known to have been followed any more where the daemon has said no reason.
 const NotConfirmed = "not confirmed any further"
 
-// at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then.
-// Of an open end it returns the last interval, and as of when that is.
-func at(intervals []coverage.Interval, stream string, m argument.Moment) (*coverage.Interval, *Doubt) {
-	doubt := &Doubt{Stream: stream, Reason: "not watched yet"}
-	for i := range intervals {
-		in := &intervals[i]
-		if m.Time.Before(in.From) {
-			doubt.To = in.From
-			return nil, doubt
-		}
-		if m.Time.Before(in.To) || in.End == "" && time.Since(in.To) < pulseAge {
-			return in, nil
-		}
-		doubt.From, doubt.Reason = in.To, in.End
-		if in.End == "" {
-			doubt.Reason = NotConfirmed
-		}
-	}
-	if last := len(intervals) - 1; m.IsOpen() && last >= 0 {
-		doubt.AsOf = true
-		return &intervals[last], doubt
-	}
-	return nil, doubt
-}
-
 // pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every
 // five seconds, with its next commit.
 const pulseAge = 10 * time.Second
@@ -63,9 +38,6 @@ var noStream = Doubt{Reason: "no stream was watched that has such objects"}
 
 // unlisted is why a stream that has lines is not known to have all.
 const unlisted = "no list of it is complete yet"
-
-// unknownCoverage is the doubt where no coverage can be read.
-func unknownCoverage(err error) Doubt { return Doubt{Reason: err.Error()} }
 
 // Uncovered returns what is not known to be in the lines between two moments, each of which may be zero: the journal's
 // beginning, and now.
@@ -113,22 +85,6 @@ func (j *Journal) uncoveredBetween(
 	}
 	removed, err := j.removed(ctx, s, first, last, since, until)
 	return slices.Concat(doubts, beyond, lost, removed), err
-}
-
-// doubtsAt returns what may be wrong with the state at a cut, but for lines that are lost.
-func (j *Journal) doubtsAt(ctx context.Context, s *argument.Selection, c *cut) ([]Doubt, error) {
-	switch {
-	case c.Version > 0:
-		return c.doubts, nil
-	case c.Seq > 0:
-		return j.doubtsAtSeq(ctx, s, c.Moment)
-	}
-	clock, err := j.doubtClock(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	doubts, err := j.doubts(ctx, s, c.Moment, c.Moment, c.doubts)
-	return slices.Concat(clock, doubts), err
 }
 
 // doubts returns what may be wrong with an answer about the selected objects between two moments, which may be the same
@@ -188,6 +144,50 @@ func (j *Journal) doubts(
 		}
 	}
 	return doubts, nil
+}
+
+// at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then.
+// Of an open end it returns the last interval, and as of when that is.
+func at(intervals []coverage.Interval, stream string, m argument.Moment) (*coverage.Interval, *Doubt) {
+	doubt := &Doubt{Stream: stream, Reason: "not watched yet"}
+	for i := range intervals {
+		in := &intervals[i]
+		if m.Time.Before(in.From) {
+			doubt.To = in.From
+			return nil, doubt
+		}
+		if m.Time.Before(in.To) || in.End == "" && time.Since(in.To) < pulseAge {
+			return in, nil
+		}
+		doubt.From, doubt.Reason = in.To, in.End
+		if in.End == "" {
+			doubt.Reason = NotConfirmed
+		}
+	}
+	if last := len(intervals) - 1; m.IsOpen() && last >= 0 {
+		doubt.AsOf = true
+		return &intervals[last], doubt
+	}
+	return nil, doubt
+}
+
+// unknownCoverage is the doubt where no coverage can be read.
+func unknownCoverage(err error) Doubt { return Doubt{Reason: err.Error()} }
+
+// doubtsAt returns what may be wrong with the state at a cut, but for lines that are lost.
+func (j *Journal) doubtsAt(ctx context.Context, s *argument.Selection, c *cut) ([]Doubt, error) {
+	switch {
+	case c.Version > 0:
+		return c.doubts, nil
+	case c.Seq > 0:
+		return j.doubtsAtSeq(ctx, s, c.Moment)
+	}
+	clock, err := j.doubtClock(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	doubts, err := j.doubts(ctx, s, c.Moment, c.Moment, c.doubts)
+	return slices.Concat(clock, doubts), err
 }
 
 // NotWatched returns a doubt for each selected resource that nobody watched, and for each file that is lost: what was

@@ -103,6 +103,7 @@ type Options struct {
 type RotationError struct{ Err error }
 
 func (e *RotationError) Error() string { return e.Err.Error() }
+
 func (e *RotationError) Unwrap() error { return e.Err }
 
 // File is a journal file with its rotated predecessors. Its methods are safe for concurrent use, but one goroutine
@@ -293,6 +294,26 @@ func (j *File) Write(p []byte) (int, error) {
 	return j.append(p[:n])
 }
 
+// fits returns how many bytes of p go into the active file: whole lines, or the rest of one that is there in part; 0
+// where the file has to be rotated before. An empty file takes one line of any length.
+func (j *File) fits(p []byte) int {
+	a, most := &j.active, j.options.Load().MaxSize
+	room := most - a.size
+	if most <= 0 || int64(len(p)) <= room {
+		return len(p)
+	}
+	if i := bytes.LastIndexByte(p[:max(0, room)], '\n'); i >= 0 {
+		return i + 1
+	}
+	if a.size > 0 && a.lineEnd == a.size {
+		return 0
+	}
+	if i := bytes.IndexByte(p, '\n'); i >= 0 {
+		return i + 1
+	}
+	return len(p)
+}
+
 // append writes p after what the active file holds. A crash leaves a torn line, or some of its lines and a torn one.
 func (j *File) append(p []byte) (int, error) {
 	a := &j.active
@@ -312,26 +333,6 @@ func (j *File) append(p []byte) (int, error) {
 		return n, fmt.Errorf("write journal: %w", err)
 	}
 	return n, nil
-}
-
-// fits returns how many bytes of p go into the active file: whole lines, or the rest of one that is there in part; 0
-// where the file has to be rotated before. An empty file takes one line of any length.
-func (j *File) fits(p []byte) int {
-	a, most := &j.active, j.options.Load().MaxSize
-	room := most - a.size
-	if most <= 0 || int64(len(p)) <= room {
-		return len(p)
-	}
-	if i := bytes.LastIndexByte(p[:max(0, room)], '\n'); i >= 0 {
-		return i + 1
-	}
-	if a.size > 0 && a.lineEnd == a.size {
-		return 0
-	}
-	if i := bytes.IndexByte(p, '\n'); i >= 0 {
-		return i + 1
-	}
-	return len(p)
 }
 
 // Close closes the file, unsynced. It does not wait for a write that is blocked.

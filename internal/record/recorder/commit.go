@@ -53,6 +53,53 @@ func (w *writer) startCommit(ctx context.Context) {
 	}()
 }
 
+// commit syncs the journal and commits a batch, until it succeeds or ctx ends.
+// A crash between the two leaves lines that are read back at the next start.
+func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
+	return r.retry(ctx, func() (*fault, error) {
+		start := time.Now()
+		failed, err := r.tryCommit(batch)
+		if err != nil {
+			r.cfg.Metrics.CommitErrors.Inc()
+			return failed, err
+		}
+		r.cfg.Metrics.Commits.Inc()
+		r.cfg.Metrics.CommitSeconds.Observe(time.Since(start).Seconds())
+		r.cfg.Metrics.LastCommit.SetToCurrentTime()
+		if n, err := r.store.Size(); err == nil {
+			r.cfg.Metrics.CheckpointBytes.Set(float64(n))
+		}
+		r.syncFault.set(nil)
+		switch err := r.store.InPlace(); {
+		case err != nil && r.commitFault.set(&err):
+			r.cfg.Log.Error("checkpoint has lost its place", zap.Error(err))
+		case err == nil && !r.commitFault.set(nil):
+			r.cfg.Log.Info("checkpoint can be committed again")
+		}
+		return nil, nil
+	})
+}
+
+func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error) {
+	if !r.noSync.Load() {
+		err = r.out.Sync()
+	}
+	if err == nil { // last, so that as little as possible comes between this and the commit
+		err = r.out.Verify()
+	}
+	if err != nil {
+		r.cfg.Metrics.OutputErrors.WithLabelValues(metrics.Sync).Inc()
+		return &r.syncFault, err
+	}
+	return &r.commitFault, r.store.Commit(batch)
+}
+
+// isFinal reports whether retrying after an error is of no use.
+func isFinal(err error) bool {
+	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) ||
+		errors.Is(err, disk.ErrTakenOver) || errors.Is(err, errTurnOver)
+}
+
 // confirm notes in the coverage what a commit says.
 func (w *writer) confirm(p *pending, seq, firstSeq uint64) {
 	switch {
@@ -110,51 +157,4 @@ func (w *writer) endCommit(ctx context.Context, err error) error {
 		w.startCommit(ctx)
 	}
 	return err
-}
-
-// commit syncs the journal and commits a batch, until it succeeds or ctx ends.
-// A crash between the two leaves lines that are read back at the next start.
-func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
-	return r.retry(ctx, func() (*fault, error) {
-		start := time.Now()
-		failed, err := r.tryCommit(batch)
-		if err != nil {
-			r.cfg.Metrics.CommitErrors.Inc()
-			return failed, err
-		}
-		r.cfg.Metrics.Commits.Inc()
-		r.cfg.Metrics.CommitSeconds.Observe(time.Since(start).Seconds())
-		r.cfg.Metrics.LastCommit.SetToCurrentTime()
-		if n, err := r.store.Size(); err == nil {
-			r.cfg.Metrics.CheckpointBytes.Set(float64(n))
-		}
-		r.syncFault.set(nil)
-		switch err := r.store.InPlace(); {
-		case err != nil && r.commitFault.set(&err):
-			r.cfg.Log.Error("checkpoint has lost its place", zap.Error(err))
-		case err == nil && !r.commitFault.set(nil):
-			r.cfg.Log.Info("checkpoint can be committed again")
-		}
-		return nil, nil
-	})
-}
-
-func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error) {
-	if !r.noSync.Load() {
-		err = r.out.Sync()
-	}
-	if err == nil { // last, so that as little as possible comes between this and the commit
-		err = r.out.Verify()
-	}
-	if err != nil {
-		r.cfg.Metrics.OutputErrors.WithLabelValues(metrics.Sync).Inc()
-		return &r.syncFault, err
-	}
-	return &r.commitFault, r.store.Commit(batch)
-}
-
-// isFinal reports whether retrying after an error is of no use.
-func isFinal(err error) bool {
-	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) ||
-		errors.Is(err, disk.ErrTakenOver) || errors.Is(err, errTurnOver)
 }

@@ -399,6 +399,19 @@ func (w *writer) run(ctx context.Context) error {
 	}
 }
 
+// next returns what is to be taken now, if there is anything.
+func (w *writer) next() (b *Batch, ok bool) {
+	if len(w.ready) > 0 {
+		b, w.ready = w.ready[0], w.ready[1:]
+		return b, true
+	}
+	select {
+	case b, ok = <-w.queue:
+	default:
+	}
+	return b, ok
+}
+
 // take numbers the lines of b and of what else is queued, and writes them with one write.
 func (w *writer) take(ctx context.Context, b *Batch) error {
 	w.buf, w.group = w.buf[:0], w.group[:0]
@@ -442,6 +455,104 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 	}
 	clear(w.group)
 	return w.limitPending(ctx)
+}
+
+// number appends the lines of a batch to the write.
+func (w *writer) number(b *Batch) {
+	start := 0
+	for _, end := range b.ends {
+		w.seq++
+		w.buf = line.AppendSeq(w.buf, w.seq)
+		if w.turn != nil {
+			w.buf = line.AppendTerm(w.buf, w.turn.Term)
+		}
+		w.buf = append(w.buf, b.lines[start:end.at]...)
+		start = end.at
+	}
+}
+
+// writeAll writes all of p, so that no line begins in the middle of another. A crash leaves a torn line at the end.
+// With errTurnOver, n bytes were written, which are whole lines.
+func (w *writer) writeAll(ctx context.Context, p []byte) (n int, err error) {
+	err = w.retry(ctx, func() (*fault, error) {
+		for n < len(p) {
+			end := len(p)
+			if n > 0 && p[n-1] != '\n' {
+				end = n + bytes.IndexByte(p[n:], '\n') + 1 // a line that is torn
+			} else if err := w.mayWrite(ctx); err != nil {
+				return &w.outputFault, err
+			}
+			w.writing.Store(time.Now().UnixNano())
+			taken, err := w.out.Write(p[n:end])
+			w.writing.Store(0)
+			n += taken
+			w.cfg.Metrics.OutputBytes.Add(float64(taken))
+			if err != nil {
+				operation := metrics.Write
+				if errors.As(err, new(*journal.RotationError)) {
+					operation = metrics.Rotate
+				}
+				w.cfg.Metrics.OutputErrors.WithLabelValues(operation).Inc()
+				return &w.outputFault, err
+			}
+		}
+		return nil, nil
+	})
+	if err == nil && !w.outputFault.set(nil) {
+		w.cfg.Log.Info("output can be written again")
+	}
+	return n, err
+}
+
+// written adds a batch whose lines are in the journal to what is pending.
+func (w *writer) written(b *Batch, now time.Time) {
+	if p := b.producer; p != nil {
+		if s := b.Changes.State; s != nil && s.Since > 0 && w.turn.leads() {
+			s.Since = max(s.Since, w.since[p.stream])
+		}
+		if b.Changes.State != nil {
+			delete(w.pending.pulses, p.stream)
+		}
+		w.pending.Add(p.stream, &b.Changes)
+		if c := b.pulse; c != nil {
+			if w.turn.leads() {
+				c.Since = max(c.Since, w.since[p.stream])
+			}
+			w.pending.pulses[p.stream] = c
+		}
+		if b.number > 0 {
+			w.pending.numbers[p] = b.number
+		}
+		p.lines.Add(uint64(len(b.ends)))
+		late := now.Sub(b.received).Seconds()
+		for _, end := range b.ends {
+			p.counter(end.kind).Inc()
+			w.cfg.Metrics.WriteSeconds.Observe(late)
+		}
+	}
+	if b.end != nil {
+		w.pending.ends = append(w.pending.ends, b.end)
+	}
+	if b.flushed != nil {
+		w.pending.waiting = append(w.pending.waiting, b.flushed)
+	}
+	w.release(b)
+	b.Release()
+}
+
+// limitPending begins a commit where somebody waits for it or much is pending, and waits for it where that is too much.
+func (w *writer) limitPending(ctx context.Context) error {
+	if len(w.pending.waiting) > 0 || w.pending.Bytes() > maxPending/2 ||
+		len(w.pending.pulses) > 0 && w.pending.Empty() {
+		w.startCommit(ctx)
+	}
+	for w.committed != nil && w.pending.Bytes() > maxPending {
+		if err := w.endCommit(ctx, <-w.committed); err != nil {
+			return err
+		}
+		w.startCommit(ctx)
+	}
+	return nil
 }
 
 // noteRemoved writes a line where files with the journal's first lines are gone: by a limit or, if that is not known,
@@ -489,115 +600,4 @@ func (w *writer) noteSealed(ctx context.Context) error {
 		w.rotated.Sealed, w.rotated.Chain = is.To, is.Chain
 	}
 	return nil
-}
-
-// next returns what is to be taken now, if there is anything.
-func (w *writer) next() (b *Batch, ok bool) {
-	if len(w.ready) > 0 {
-		b, w.ready = w.ready[0], w.ready[1:]
-		return b, true
-	}
-	select {
-	case b, ok = <-w.queue:
-	default:
-	}
-	return b, ok
-}
-
-// number appends the lines of a batch to the write.
-func (w *writer) number(b *Batch) {
-	start := 0
-	for _, end := range b.ends {
-		w.seq++
-		w.buf = line.AppendSeq(w.buf, w.seq)
-		if w.turn != nil {
-			w.buf = line.AppendTerm(w.buf, w.turn.Term)
-		}
-		w.buf = append(w.buf, b.lines[start:end.at]...)
-		start = end.at
-	}
-}
-
-// limitPending begins a commit where somebody waits for it or much is pending, and waits for it where that is too much.
-func (w *writer) limitPending(ctx context.Context) error {
-	if len(w.pending.waiting) > 0 || w.pending.Bytes() > maxPending/2 ||
-		len(w.pending.pulses) > 0 && w.pending.Empty() {
-		w.startCommit(ctx)
-	}
-	for w.committed != nil && w.pending.Bytes() > maxPending {
-		if err := w.endCommit(ctx, <-w.committed); err != nil {
-			return err
-		}
-		w.startCommit(ctx)
-	}
-	return nil
-}
-
-// written adds a batch whose lines are in the journal to what is pending.
-func (w *writer) written(b *Batch, now time.Time) {
-	if p := b.producer; p != nil {
-		if s := b.Changes.State; s != nil && s.Since > 0 && w.turn.leads() {
-			s.Since = max(s.Since, w.since[p.stream])
-		}
-		if b.Changes.State != nil {
-			delete(w.pending.pulses, p.stream)
-		}
-		w.pending.Add(p.stream, &b.Changes)
-		if c := b.pulse; c != nil {
-			if w.turn.leads() {
-				c.Since = max(c.Since, w.since[p.stream])
-			}
-			w.pending.pulses[p.stream] = c
-		}
-		if b.number > 0 {
-			w.pending.numbers[p] = b.number
-		}
-		p.lines.Add(uint64(len(b.ends)))
-		late := now.Sub(b.received).Seconds()
-		for _, end := range b.ends {
-			p.counter(end.kind).Inc()
-			w.cfg.Metrics.WriteSeconds.Observe(late)
-		}
-	}
-	if b.end != nil {
-		w.pending.ends = append(w.pending.ends, b.end)
-	}
-	if b.flushed != nil {
-		w.pending.waiting = append(w.pending.waiting, b.flushed)
-	}
-	w.release(b)
-	b.Release()
-}
-
-// writeAll writes all of p, so that no line begins in the middle of another. A crash leaves a torn line at the end.
-// With errTurnOver, n bytes were written, which are whole lines.
-func (w *writer) writeAll(ctx context.Context, p []byte) (n int, err error) {
-	err = w.retry(ctx, func() (*fault, error) {
-		for n < len(p) {
-			end := len(p)
-			if n > 0 && p[n-1] != '\n' {
-				end = n + bytes.IndexByte(p[n:], '\n') + 1 // a line that is torn
-			} else if err := w.mayWrite(ctx); err != nil {
-				return &w.outputFault, err
-			}
-			w.writing.Store(time.Now().UnixNano())
-			taken, err := w.out.Write(p[n:end])
-			w.writing.Store(0)
-			n += taken
-			w.cfg.Metrics.OutputBytes.Add(float64(taken))
-			if err != nil {
-				operation := metrics.Write
-				if errors.As(err, new(*journal.RotationError)) {
-					operation = metrics.Rotate
-				}
-				w.cfg.Metrics.OutputErrors.WithLabelValues(operation).Inc()
-				return &w.outputFault, err
-			}
-		}
-		return nil, nil
-	})
-	if err == nil && !w.outputFault.set(nil) {
-		w.cfg.Log.Info("output can be written again")
-	}
-	return n, err
 }

@@ -272,6 +272,42 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	return err
 }
 
+// stop stops streams and waits for them. Their positions stay where they are, and what they have submitted is written.
+func (m *Manager) stop(all []*running) {
+	for _, r := range all {
+		r.cancel()
+	}
+	for _, r := range all {
+		<-r.done
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range all {
+		delete(m.running, r.spec.Name)
+	}
+}
+
+// end notes that a stream has ended by itself. Only a stream that waits for the server does; any other error ends the
+// manager.
+func (m *Manager) end(r *running) error {
+	m.stop([]*running{r})
+	p := new(watcher.PendingError)
+	if !errors.As(r.err, &p) {
+		return r.err
+	}
+	name := r.spec.Name
+	before := m.refused[name]
+	if time.Since(r.since) > pendingMax {
+		before = nil // it ran meanwhile
+	}
+	w := m.wait(before, name, p.Reason, p.Err)
+	w.wanted, w.last = r.wanted, r.stream.Status()
+	m.mu.Lock()
+	m.refused[name] = w
+	m.mu.Unlock()
+	return nil
+}
+
 // startAll starts what does not run and is not to wait, and notes what cannot run. It returns how many streams that
 // waited are not desired any more.
 func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs []error) (dropped int, err error) {
@@ -331,27 +367,6 @@ func (m *Manager) start(ctx context.Context, w wanted) error {
 	return nil
 }
 
-// end notes that a stream has ended by itself. Only a stream that waits for the server does; any other error ends the
-// manager.
-func (m *Manager) end(r *running) error {
-	m.stop([]*running{r})
-	p := new(watcher.PendingError)
-	if !errors.As(r.err, &p) {
-		return r.err
-	}
-	name := r.spec.Name
-	before := m.refused[name]
-	if time.Since(r.since) > pendingMax {
-		before = nil // it ran meanwhile
-	}
-	w := m.wait(before, name, p.Reason, p.Err)
-	w.wanted, w.last = r.wanted, r.stream.Status()
-	m.mu.Lock()
-	m.refused[name] = w
-	m.mu.Unlock()
-	return nil
-}
-
 // refresh asks the server what it serves. What it does not say stays as it was.
 func (m *Manager) refresh(ctx context.Context) {
 	m.refreshed = time.Now()
@@ -369,20 +384,5 @@ func (m *Manager) refresh(ctx context.Context) {
 		if m.fault = err.Error(); m.fault != before {
 			m.log.Log(level, "discovery is incomplete", zap.Error(err))
 		}
-	}
-}
-
-// stop stops streams and waits for them. Their positions stay where they are, and what they have submitted is written.
-func (m *Manager) stop(all []*running) {
-	for _, r := range all {
-		r.cancel()
-	}
-	for _, r := range all {
-		<-r.done
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, r := range all {
-		delete(m.running, r.spec.Name)
 	}
 }
