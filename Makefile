@@ -110,7 +110,7 @@ suite: cc bin/gotestsum bin/kubectl bin/kube-controller-manager ## all tests but
 quick: ## unit tests without the longest ones and the race detector (1 minute); what has passed and not changed is not run again
 	$(FAST) go test -short -p 4 -timeout 5m $(QUICK)
 
-unit: cc bin/gotestsum ## of these, those that need no control plane
+unit: cc bin/gotestsum ## of suite, the tests of cmd and internal that need no control plane
 	$(RACE) -timeout 20m $(UNIT)
 
 # LIMITS="-connections 1000" and the like; as root, or where a control group can be made, the kernel holds the limit.

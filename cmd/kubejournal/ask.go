@@ -27,7 +27,8 @@ import (
 	"kubejournal/internal/host/terminal"
 )
 
-// exitNotCovered says that an answer depends on a time at which nobody watched.
+// exitNotCovered says that an answer may not be complete: it depends on a time at which nobody watched, or on lines
+// that are gone. The doubts have been printed.
 const exitNotCovered = 3
 
 // statusError is an exit status about which nothing is left to say.
@@ -46,9 +47,9 @@ type askFlags struct {
 	paged      bool
 	noPager    bool
 	lines      archive.Lines
-	from, to   argument.Moment // what was held back at other times is no matter; each may be zero
-	begin      argument.Moment // since when up to to it is asked about; zero: from the beginning
-	state      bool            // it is asked about to alone, or about now where that is zero
+	from, to   argument.Moment // changes held back outside this period do not matter; each may be zero
+	begin      argument.Moment // start of the period asked about, which ends at to; zero: the first line
+	state      bool            // the question is about the moment to alone, or about now where that is zero
 	noEvents   bool            // Events are not shown
 	// the flags with which the output is what kubectl takes, which is of one cluster; else empty
 	applied string
@@ -91,7 +92,7 @@ TERM is dumb and PAGER is not set, and where stdin or stdout is no terminal. les
 at once if all fits on the screen.
 `
 
-// statusHelp is another one.
+// statusHelp explains the exit status in the help.
 const statusHelp = `
 Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read or has nothing of that name; 3 if the answer
 depends on a time that is not covered: stderr names streams and interval. Where no end is named, or no moment, that is the

@@ -15,7 +15,7 @@ import (
 	"kubejournal/internal/record/access"
 )
 
-// The exit statuses that users build on.
+// The exit statuses that users build on; exitNotCovered is another one.
 const (
 	exitOK    = 0
 	exitFault = 1 // anything that is not the user's to mend on the command line or in the config

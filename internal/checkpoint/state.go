@@ -21,14 +21,14 @@ type Stream struct {
 	Closing *line.Count `json:"closing,omitempty"`
 	// Turn is the leader's turn in which the list was begun of which Open or Closing is; 0 without leader election.
 	Turn uint64 `json:"turn,omitempty"`
-	// Restored counts how often the server was restored, by GAP lines, those of other replicas included: versions can only be
-	// compared where it is the same. It is raised with a GAP line, and taken over with a published position.
+	// Restored counts how often the server was restored, by GAP lines, those of other replicas included: versions can
+	// only be compared where it is the same. It is raised with a GAP line, and taken over with a published position.
 	Restored uint64 `json:"restored,omitempty"`
 	Coverage
 }
 
-// Coverage is from when to when the journal has every change of a stream, in Unix nanoseconds; 0 is unknown. It starts over
-// behind each GAP.
+// Coverage is from when to when the journal has every change of a stream, in Unix nanoseconds; 0 is unknown. It starts
+// over behind each GAP.
 type Coverage struct {
 	// Since is the time of the SYNCED line that it began with.
 	Since int64 `json:"since,omitempty"`
@@ -47,7 +47,8 @@ type Coverage struct {
 	Pulse      int64 `json:"-"`
 	Missed     int64 `json:"missed,omitempty"`
 	MissedFrom int64 `json:"missedFrom,omitempty"`
-	// Lost is the reason of the GAP whose list is complete, while its SYNCED is to come: it may begin and end in one commit.
+	// Lost is the reason of the GAP whose list is complete, while its SYNCED is to come: it may begin and end in one
+	// commit.
 	Lost line.Reason `json:"-"`
 	// Differences is how many objects differed in the list of that SYNCED.
 	Differences int64 `json:"differences,omitempty"`
@@ -82,7 +83,10 @@ type Transition struct {
 func (s *Stream) Apply(l *Transition, c *Changes) {
 	switch l.Type {
 	case line.Gap:
-		s.Open = &Gap{Reason: l.Reason, FromResourceVersion: string(l.FromResourceVersion), ResourceVersion: string(l.ResourceVersion)}
+		s.Open = &Gap{
+			Reason: l.Reason, FromResourceVersion: string(l.FromResourceVersion),
+			ResourceVersion: string(l.ResourceVersion),
+		}
 		s.PendingGap, s.Coverage = "", Coverage{}
 		if l.Reason == line.PositionAheadOfServer {
 			s.Restored++

@@ -96,7 +96,7 @@ func Read(path string) ([]byte, error) {
 	return nil, Faults{{File: disk.Absolute(path), Msg: msg}} // it may be looked for in the wrong folder
 }
 
-// Parse is Load of a file that was read before.
+// Parse does what Load does, with bytes already read.
 func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
 	cfg, faults, err := draft(data, file, o, env)
 	if err == nil {

@@ -32,8 +32,8 @@ const (
 	pausedAfter = 100 * time.Millisecond
 	// lateAfter is how long events may have waited for the stream before their lines count as late.
 	lateAfter = coverage.LateAfter
-	// askAfter is how long the position of a stream that reads may be unconfirmed before the server is asked for its version,
-	// askEvery how long it is between two questions, and askTime how long one may take.
+	// askAfter is how long the position of a stream that reads may be unconfirmed before the server is asked for its
+	// version, askEvery how long it is between two questions, and askTime how long one may take.
 	askAfter = 2 * time.Second
 	askEvery = 3 * time.Second
 	askTime  = time.Second

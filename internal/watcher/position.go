@@ -10,7 +10,7 @@ import (
 )
 
 // A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to
-// be written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch
+// be written before a watch can start from there. Once it is loaded, this file and relist.go move it, and adopt.go takes a leader's, when a batch
 // is made that takes a copy to the checkpoint. Where Submit fails, the stream ends or loads its position again.
 
 // moved notes a watch's progress up to the version rv, after which nothing was sent yet if it is confirmed.

@@ -43,8 +43,8 @@ type relist struct {
 	count       line.Count
 }
 
-// relistInterrupted is the reason of a list that continues after the GAP line that an attempt before it has written: as a label of
-// kubejournal_relists_total and in logs, not in a line.
+// relistInterrupted is the reason of a list that continues after the GAP line that an attempt before it has written: as
+// a label of kubejournal_relists_total and in logs, not in a line.
 const relistInterrupted line.Reason = "RelistInterrupted"
 
 // newRelist waits until the checkpoint has all that the stream has submitted: the difference is taken against that.

@@ -63,7 +63,7 @@ type Spec struct {
 	Kind    string
 
 	Namespaced   bool   // each object is in a namespace
-	Owed         bool   // a stream without a position is one that a lost checkpoint had
+	Owed         bool   // without a position, the stream is one that a lost checkpoint had
 	SkipInitial  bool   // what exists at first sight is taken as known, without lines
 	Cluster      string // stamped on every line
 	ClusterUID   string // stamped on GAP and SYNCED lines
@@ -109,7 +109,7 @@ type Stream struct {
 	blind      blind
 	attempts
 
-	seen       bool   // all that can be read, at least once: what differs from then on is no first sight
+	seen       bool   // everything readable was listed once: from then on nothing is a first sight
 	unreadable []hole // that the last list has found, with their keys
 	explored   int    // places where detour has looked for an object between some that cannot be read
 

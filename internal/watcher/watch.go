@@ -44,7 +44,7 @@ func (s *Stream) watch(ctx context.Context) error {
 func (s *Stream) follow(ctx context.Context, w *client.WatchReader) error {
 	reason := ""
 	if s.reason == reasonSilent || s.reason == reasonTimeout {
-		reason = s.reason // it may continue like this
+		reason = s.reason // the new watch may be silent too
 	}
 	s.setState(Watching, cmp.Or(reason, s.habit.reason))
 	s.note(func(n *Status) { n.passing = reason == "" })

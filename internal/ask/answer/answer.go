@@ -20,8 +20,8 @@ import (
 	"kubejournal/internal/host/terminal"
 )
 
-// ErrNotCovered says that the answer depends on a time at which a stream was not watched, or on what is gone. It was
-// said.
+// ErrNotCovered says that the answer depends on a time at which a stream was not watched, or on what is gone. The
+// reasons have been printed.
 var ErrNotCovered = errors.New("not covered")
 
 // Output is where an answer goes: the data, and what explains it.
@@ -258,7 +258,9 @@ func why(reason string) string {
 
 func isGap(reason string) bool { return slices.Contains(gaps, line.Reason(reason)) }
 
-var gaps = []line.Reason{line.Expired, line.PositionAheadOfServer, line.PositionRefused, line.CheckpointLost, line.JournalTruncated}
+var gaps = []line.Reason{
+	line.Expired, line.PositionAheadOfServer, line.PositionRefused, line.CheckpointLost, line.JournalTruncated,
+}
 
 // kind returns a resource as kubectl -o name has it, kind in lower case and group.
 func kind(s *index.Stream) string {

@@ -18,7 +18,9 @@ type Path []fieldpath.Step
 func ParsePath(text string) (Path, error) {
 	p, err := fieldpath.ParseAny(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text)
+		return nil, fmt.Errorf(
+			"%q is not a field; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text,
+		)
 	}
 	return p, nil
 }

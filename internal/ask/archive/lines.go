@@ -27,8 +27,8 @@ type Version struct {
 var ErrRemoved = errors.New("the line before may have been removed")
 
 // Previous returns the line before about the same object of the same stream, nil where there is none, where it was
-// deleted or the stream was begun anew since, or where its segment is gone. It is valid until the next call. The
-// error is ErrRemoved where lines were removed in between that it may have been one of.
+// deleted or the stream started over since, or where its segment is gone. It is valid until the next call. The error is
+// ErrRemoved where lines in between were removed, and the previous version may be among them.
 func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
 	at, err := v.journal.Before(ctx, v.segment, v.before, v.Fields)
 	if err != nil {
@@ -221,8 +221,8 @@ type Step struct {
 	Type   index.Type
 }
 
-// Steps returns the lines of a segment that are selected and that has reports, in order.
-func Steps(x *index.Index, s *argument.Selection, has func(stream string, l *index.Line) bool) ([]Step, error) {
+// Steps returns the lines of a segment that are selected and for which inWindow is true, in order.
+func Steps(x *index.Index, s *argument.Selection, inWindow func(stream string, l *index.Line) bool) ([]Step, error) {
 	var all []Step
 	for _, p := range s.Picks(x) {
 		stream := x.Streams[p.Stream].Name
@@ -251,7 +251,7 @@ func Steps(x *index.Index, s *argument.Selection, has func(stream string, l *ind
 		if err != nil {
 			return nil, err
 		}
-		if st.Type = l.Type; has(st.stream, &l) {
+		if st.Type = l.Type; inWindow(st.stream, &l) {
 			kept = append(kept, st)
 		}
 	}

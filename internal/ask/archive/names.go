@@ -67,7 +67,9 @@ func (n *names) noResource(r *argument.Resource) *argument.UnknownError {
 	}
 	return &argument.UnknownError{
 		NoResource: true,
-		Text:       fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near),
+		Text: fmt.Sprintf(
+			"the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near,
+		),
 	}
 }
 

@@ -35,8 +35,8 @@ func EndOf(since Moment) Moment {
 	return LastKnown()
 }
 
-// pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every five
-// seconds, with its next commit.
+// pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every
+// five seconds, with its next commit.
 const pulseAge = coverage.Silence
 
 // IsZero reports whether no moment was given.

@@ -27,7 +27,7 @@ type Row struct {
 // after it: rows keep their order.
 type held struct {
 	Row
-	bad   []byte // a line that is none, else nil
+	bad   []byte // text that is no journal line, else nil
 	size  int    // bytes
 	open  bool   // a GAP that waits
 	since time.Time

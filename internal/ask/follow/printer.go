@@ -101,13 +101,13 @@ func (p *Printer) Text(text []byte) error {
 	return p.between(held{Row: Row{Text: string(text)}, size: len(text)})
 }
 
-// bad shows, as text, a line that is none of a journal.
+// bad shows, as text, what is no journal line.
 func (p *Printer) bad(raw []byte) error {
 	text := describeBad(nil, raw)
 	return p.between(held{bad: text, size: len(text)})
 }
 
-// between shows what is no line, where it comes.
+// between shows a remark or text at its place among the lines.
 func (p *Printer) between(h held) error {
 	if len(p.held) > 0 {
 		p.wait(h)

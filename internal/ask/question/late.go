@@ -31,7 +31,7 @@ type waited struct {
 // it was made stands before one that does, and a watch brings changes in the order in which they were made.
 type passed map[string]uint64
 
-// has reports whether it follows from the lines after it that a line was made by the moment.
+// has reports whether later lines prove that a line's change was made by the moment.
 func (p passed) has(stream string, l *index.Line) bool {
 	return l.Seq <= p[stream] && l.Written.IsZero() && !l.Snapshot && l.Type != index.Gap && l.Type != index.Synced
 }
@@ -235,7 +235,7 @@ func (j *Journal) window(ctx context.Context, s *argument.Selection, since, unti
 	return w, nil
 }
 
-// notBefore returns the time before which a change was not made whose line, of a seq, was received late: that of the
+// notBefore returns the earliest time at which the change of a late line can have been made: that of the
 // line before it in its stream that says when it was made, or of the beginning of the interval that lateInterval
 // returns. It is zero where the line says that itself, where it was received at once, and where that is not known.
 func (j *Journal) notBefore(

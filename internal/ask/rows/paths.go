@@ -12,8 +12,8 @@ import (
 // maxSteps is how many steps of a path are shown. Each is looked for in the object.
 const maxSteps = 100
 
-// appendPath appends the change's JSON Pointer as the config writes paths. Elements of lists are named by their keys where
-// those are known, else by their positions. named reports whether the path ends with the value itself, as in
+// appendPath appends the change's JSON Pointer as the config writes paths. Elements of lists are named by their keys
+// where those are known, else by their positions. named reports whether the path ends with the value itself, as in
 // finalizers[example.com/keep].
 func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named bool) {
 	if len(c.path) == 0 {

@@ -71,7 +71,7 @@ const (
 )
 
 // Append appends the list of changes from prev to next as a JSON array, or nothing if there are none. Both must be
-// compact JSON of at most event.MaxObject, as AppendShaped writes it. With an error, dst is returned as it was.
+// compact JSON of at most object.MaxObject, as AppendShaped writes it. With an error, dst is returned as it was.
 func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 	if d.hidden == nil && bytes.Equal(prev, next) {
 		return dst, nil

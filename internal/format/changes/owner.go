@@ -346,8 +346,8 @@ func (w *ownerWalk) names(key []byte, n int32) bool {
 	return true
 }
 
-// ShowsNode reports whether a shape leaves in an object what distinguishes the binding of a pod, which changes a condition
-// that somebody may own, from a write of that condition.
+// ShowsNode reports whether a shape leaves in an object what distinguishes the binding of a pod, which changes a
+// condition that somebody may own, from a write of that condition.
 func ShowsNode(s object.Shape) bool {
 	const raw = `{"metadata":{"name":"a"},"spec":{"nodeName":"n"}}`
 	r, err := object.NewRenderer(object.Source{Stream: "probe"}, s)

@@ -65,23 +65,24 @@
 //	56      leaseDuration (4)         0 (4)                      0 (4)
 //	60      CRC-32C (4)               CRC-32C (4)                CRC-32C (4)
 //
-// Of several intervals of a stream with the same since, from and lateness the one with the highest serial number counts.
-// since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream continues with an interval
-// only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
-// differed between the line before that SYNCED and it. pulse is how many seconds after to the interval reaches by pulses
-// alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is that of leader election in seconds, 0 without it and
-// where it is longer than a day.
+// Of several intervals of a stream with the same since, from and lateness the one with the highest serial number
+// counts. since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream continues with
+// an interval only where that is the same, so that no GAP that this file has missed is passed over. differences is how
+// many objects differed between the line before that SYNCED and it. pulse is how many seconds after to the interval
+// reaches by pulses alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is that of leader election in
+// seconds, 0 without it and where it is longer than a day.
 //
 // A write is one pwrite of the log's end, where something was added, and then one of the slots that changed.
 //
 // # Which journal it belongs to
 //
-// A segment record names a segment of the journal, by the seq of its first line and a checksum of its beginning, and the
-// time from which on all lines received are in it or in a later one. An interval that continues in another segment continues in
-// another record. So a time of an interval counts only where the segments are there that may hold its lines: from the one
-// that was active then to the one of the interval's commit; and intervals go with the segments that retention removes, under
-// whatever names others have rotated them. An interval whose commit is beyond the journal's last line does not count. What is
-// lost within a file, and files of which no commit has seen a line, are not noticed here: seq shows it.
+// A segment record names a segment of the journal, by the seq of its first line and a checksum of its beginning, and
+// the time from which on all lines received are in it or in a later one. An interval that continues in another segment
+// continues in another record. So a time of an interval counts only where the segments are there that may hold its
+// lines: from the one that was active then to the one of the interval's commit; and intervals go with the segments that
+// retention removes, under whatever names others have rotated them. An interval whose commit is beyond the journal's
+// last line does not count. What is lost within a file, and files of which no commit has seen a line, are not noticed
+// here: seq shows it.
 package coverage
 
 import (
@@ -113,7 +114,8 @@ const (
 // reasons are what a record's reason means, by number; 0 is none. Later versions append to them.
 var reasons = [...]string{
 	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
-	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", Unknown, // no version writes the last number
+	// no version writes the last number
+	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", Unknown,
 	HandedOver, Silent,
 }
 

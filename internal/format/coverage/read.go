@@ -26,8 +26,8 @@ type Interval struct {
 	To   time.Time `json:"to"` // the first time that is not covered
 	// Late says that lines about the interval came as late as at its end.
 	Late bool `json:"late,omitempty"`
-	// End is why it has ended: one of the constants, or the reason of a GAP. Empty while it continues, as far as the file says:
-	// a daemon that was killed could not say otherwise.
+	// End is why it has ended: one of the constants, or the reason of a GAP. Empty while it continues, as far as the
+	// file says: a daemon that was killed could not say otherwise.
 	End string `json:"end,omitempty"`
 	// Differences is how many objects differed after the GAP that ended it; 0 says that nothing had changed. It is nil
 	// where no GAP did, and while the SYNCED that follows is not there or not known.
@@ -42,9 +42,9 @@ type Interval struct {
 	LeaseDuration time.Duration `json:"-"`
 }
 
-// Read is Load, then Streams with the segments that there are. It may be called while a daemon writes the journal, and reads nothing
-// of that but the ends of its files. Where there is no coverage file, the error is fs.ErrNotExist; any error says that nothing
-// is known.
+// Read is Load, then Streams with the segments that there are. It may be called while a daemon writes the journal, and
+// reads nothing of that but the ends of its files. Where there is no coverage file, the error is fs.ErrNotExist; any
+// error says that nothing is known.
 func Read(path string) ([]Stream, error) {
 	r, err := Load(path)
 	if err != nil {

@@ -78,8 +78,8 @@ func union(of []Interval) []Interval {
 	return all
 }
 
-// sweep goes through the bounds in their order, and returns the intervals in which at least one holds. Between two times
-// the last of them is open, with To zero, exactly while any holds, and Late exactly while none does that is not.
+// sweep goes through the bounds in their order, and returns the intervals in which at least one holds. Between two
+// times the last of them is open, with To zero, exactly while any holds, and Late exactly while none does that is not.
 func sweep(bounds []bound) (all []Interval) {
 	var prompt, late int // how many hold
 	for i := 0; i < len(bounds); {

@@ -20,8 +20,8 @@ import (
 const (
 	fileMode   = 0o640
 	firstSlots = 64
-	// compactAt is how large the log grows, in bytes, before the file is made again without what retention has removed; the
-	// next time it is twice what was left.
+	// compactAt is how large the log grows, in bytes, before the file is made again without what retention has removed;
+	// the next time it is twice what was left.
 	compactAt = 256 << 10
 	// maxIntervals is how many intervals a file is made with, the latest ones: 13 MB.
 	maxIntervals = 200_000
@@ -222,8 +222,8 @@ func (f *File) renew() error {
 	return f.replace(old)
 }
 
-// replace rewrites the file, with old before what is in memory. A crash leaves the file before or, from the rename on, this
-// one, and possibly a temporary file that the next call overwrites.
+// replace rewrites the file, with old before what is in memory. A crash leaves the file before or, from the rename on,
+// this one, and possibly a temporary file that the next call overwrites.
 func (f *File) replace(old *content) (err error) {
 	c := f.changed(true)
 	defer func() {

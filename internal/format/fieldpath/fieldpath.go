@@ -16,12 +16,12 @@ type Step struct {
 	Each bool   // every one of them
 }
 
-// Parse reads a path of the config: dotted keys; metadata.annotations["a.b/c"] for a key that is not plain; containers[*] for
-// every element of a list. Its errors follow the path, quoted.
+// Parse reads a path of the config: dotted keys; metadata.annotations["a.b/c"] for a key that is not plain;
+// containers[*] for every element of a list. Its errors follow the path, quoted.
 func Parse(path string) ([]Step, error) { return parse(path, false) }
 
-// ParseAny reads a path as an argument or an answer has it: one that Parse reads, also with elements by position or name
-// ([0], [web]), with * as a key, with a dot before it, and with keys that Parse wants quoted; or a JSON Pointer.
+// ParseAny reads a path as an argument or an answer has it: one that Parse reads, also with elements by position or
+// name ([0], [web]), with * as a key, with a dot before it, and with keys that Parse wants quoted; or a JSON Pointer.
 // It reads "" as no steps.
 func ParseAny(path string) (steps []Step, err error) {
 	if strings.HasPrefix(path, "/") {

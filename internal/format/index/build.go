@@ -187,7 +187,10 @@ func (b *Builder) stream(l *line.Fields) *stream {
 	for _, member := range [...]struct {
 		field line.Field
 		is    *string
-	}{{line.FieldCluster, &s.Cluster}, {line.FieldGroup, &s.Group}, {line.FieldVersion, &s.Version}, {line.FieldResource, &s.Resource}, {line.FieldKind, &s.Kind}} {
+	}{
+		{line.FieldCluster, &s.Cluster}, {line.FieldGroup, &s.Group}, {line.FieldVersion, &s.Version},
+		{line.FieldResource, &s.Resource}, {line.FieldKind, &s.Kind},
+	} {
 		if b.key = rawjson.Unquote(b.key[:0], l.Text(member.field)); *member.is != string(b.key) {
 			*member.is = string(b.key)
 		}

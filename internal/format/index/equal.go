@@ -9,7 +9,8 @@ import (
 // Equal reports whether two indexes say the same of a segment: of its lines and, if before is true, of what was there
 // before it.
 func Equal(a, b *Index, before bool) (bool, error) {
-	same := a.FirstSeq == b.FirstSeq && a.Next == b.Next && a.Lines == b.Lines && a.Size == b.Size && a.Head == b.Head && a.Oldest.Equal(b.Oldest) &&
+	same := a.FirstSeq == b.FirstSeq && a.Next == b.Next && a.Lines == b.Lines && a.Size == b.Size &&
+		a.Head == b.Head && a.Oldest.Equal(b.Oldest) &&
 		a.Newest.Equal(b.Newest) && a.Earliest.Equal(b.Earliest) && a.sum == b.sum
 	if same && a.Zipped > 0 && b.Zipped > 0 {
 		same = a.Zipped == b.Zipped && slices.Equal(a.members, b.members)

@@ -449,9 +449,10 @@ func (x *Index) Stream(name string) (at int, there bool) {
 	})
 }
 
-// Begun returns the seq from which on the lines of a stream say all that is there, by the indexes of consecutive segments:
-// where it was forgotten and started over ('kubejournal checkpoint reset'), no line says what was deleted meanwhile. includes
-// says which SYNCED lines count, up to the first that does not. It is 0 where the stream was not begun in these segments.
+// Begun returns the seq from which on the lines of a stream say all that is there, by the indexes of consecutive
+// segments: where it was forgotten and started over ('kubejournal checkpoint reset'), no line says what was deleted
+// meanwhile. includes says which SYNCED lines count, up to the first that does not. It is 0 where the stream was not
+// begun in these segments.
 func Begun(segments []*Index, stream string, includes func(*Line) bool) (uint64, error) {
 	begun, _, err := begun(segments, stream, includes)
 	return begun, err

@@ -241,8 +241,8 @@ func (w *writer) there(s *stream) iter.Seq2[*Object, error] {
 	}
 }
 
-// before yields each object that an index of the base has of a stream, once, in order. Its Before is the last line about it
-// before this segment; zero where that was its deletion.
+// before yields each object that an index of the base has of a stream, once, in order. Its Before is the last line
+// about it before this segment; zero where that was its deletion.
 func (w *writer) before(name string) iter.Seq2[*Object, error] {
 	return func(yield func(*Object, error) bool) {
 		of := make([]source, len(w.base))

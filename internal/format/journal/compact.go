@@ -17,10 +17,11 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-// Where young files take too much room, whoever fills them is to lose lines, and nobody else: of the namespace that has most
-// bytes in all files, the lines of the stream that has most of these are removed from the oldest file that has any; and so
-// on. Streams of objects in no namespace count as a namespace each. Each row of lines that is removed leaves one REMOVED line
-// in its place, so that seq continues and a reader knows which lines are not there any more (see line.Fields.Next).
+// Where young files take too much room, whoever fills them is to lose lines, and nobody else: of the namespace that has
+// most bytes in all files, the lines of the stream that has most of these are removed from the oldest file that has
+// any; and so on. Streams of objects in no namespace count as a namespace each. Each row of lines that is removed
+// leaves one REMOVED line in its place, so that seq continues and a reader knows which lines are not there any more
+// (see line.Fields.Next).
 //
 // A file of which lines were removed is compacted: it is always compressed, and has another name, so that no program
 // that reads rotated files takes it for a new one. Small ones are joined, so that whoever writes very much does not

@@ -1,5 +1,5 @@
-// Package journal appends lines to the output, rotates it, and reads its lines back. It knows lines as bytes that end in
-// "\n", with seq at their beginning; package line knows their meaning.
+// Package journal appends lines to the output, rotates it, and reads its lines back. It knows lines as bytes that end
+// in "\n", with seq at their beginning; package line knows their meaning.
 //
 // The output is a file or a stream (stdout). Of a file the journal guarantees:
 //

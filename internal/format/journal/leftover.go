@@ -25,7 +25,8 @@ const (
 // temporaryOf returns the name of a file that is being written.
 func temporaryOf(name string) string { return "." + name + temporary }
 
-// leftOver reports whether a name is the temporary one of a rotated file that is made again, an index, or the coverage file.
+// leftOver reports whether a name is the temporary one of a rotated file that is made again, an index, or the coverage
+// file.
 func (n naming) leftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, temporary)
 	rest, hidden := strings.CutPrefix(rest, ".")

@@ -8,15 +8,15 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-// Incomplete reports whether the line is truncated: its object, changes and event may have marks in the place of values, which
-// IsCut knows, and changes may be left out.
+// Incomplete reports whether the line is truncated: its object, changes and event may have marks in the place of
+// values, which IsCut knows, and changes may be left out.
 func (l *Fields) Incomplete() bool { return string(l.values[FieldTruncated]) == "true" }
 
 // deepest is how deep the cut values of a line are at most, and what marks them.
 const deepest = 70
 
-// Cut returns what of a truncated line's object is cut, as the config writes paths: metadata.annotations["a.b/c"]. It is empty
-// for a line that is not truncated, and where the line has no object.
+// Cut returns what of a truncated line's object is cut, as the config writes paths: metadata.annotations["a.b/c"]. It
+// is empty for a line that is not truncated, and where the line has no object.
 func (l *Fields) Cut() []string {
 	if !l.Incomplete() || len(l.Object) == 0 {
 		return nil

@@ -45,9 +45,15 @@ func ParseHeader(raw []byte, h *Header) error {
 		field Field
 		to    *string
 	}{
-		{FieldType, (*string)(&is.Type)}, {FieldOrigin, (*string)(&is.Origin)}, {FieldID, &is.ID}, {FieldStream, &is.Stream},
-		{FieldNamespace, &is.Namespace}, {FieldName, &is.Name}, {FieldUID, &is.UID}, {FieldResourceVersion, &is.ResourceVersion},
-		{FieldClusterUID, &is.ClusterUID}, {FieldReason, (*string)(&is.Reason)}, {FieldFromResourceVersion, &is.FromResourceVersion},
+		{FieldType, (*string)(&is.Type)}, {
+			FieldOrigin, (*string)(&is.Origin),
+		}, {FieldID, &is.ID}, {FieldStream, &is.Stream},
+		{FieldNamespace, &is.Namespace}, {FieldName, &is.Name}, {FieldUID, &is.UID}, {
+			FieldResourceVersion, &is.ResourceVersion,
+		},
+		{FieldClusterUID, &is.ClusterUID}, {FieldReason, (*string)(&is.Reason)}, {
+			FieldFromResourceVersion, &is.FromResourceVersion,
+		},
 	} {
 		value := l.values[m.field]
 		inside := rawjson.Inside(value)

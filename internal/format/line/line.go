@@ -125,7 +125,8 @@ func (l *Fields) Parse(raw []byte) error {
 func (l *Fields) complete() bool {
 	var err error
 	l.Seq, err = strconv.ParseUint(string(l.values[FieldSeq]), 10, 64)
-	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(FieldTime)) == nil && len(l.Text(FieldType)) > 0 && len(l.Text(FieldStream)) > 0
+	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(FieldTime)) == nil && len(l.Text(FieldType)) > 0 &&
+		len(l.Text(FieldStream)) > 0
 }
 
 // Value returns a member as JSON, a part of Raw; nil where the line has none.
@@ -161,8 +162,8 @@ func (l *Fields) AboutStream() bool {
 // Journal is the stream, and the resource, of a line about the journal itself: the API has none of that name.
 const Journal = "journal"
 
-// SaysRemoved reports whether the line says which lines are not in the journal any more: it is about no object, and names the
-// stream that they were of, or Journal where whole files are gone.
+// SaysRemoved reports whether the line says which lines are not in the journal any more: it is about no object, and
+// names the stream that they were of, or Journal where whole files are gone.
 func (l *Fields) SaysRemoved() bool { return l.Type() == Removed }
 
 // TimeLayout is the form of a line's times, in UTC.
@@ -174,7 +175,8 @@ type Span struct {
 	FromTime, ToTime time.Time // of the first and the last of them; zero where it is not known
 }
 
-// Removed returns which lines a REMOVED line says are gone; ok is false for any other line, and where it does not say that.
+// Removed returns which lines a REMOVED line says are gone; ok is false for any other line, and where it does not say
+// that.
 func (l *Fields) Removed() (s Span, ok bool) {
 	if !l.SaysRemoved() {
 		return s, false
@@ -194,8 +196,8 @@ func (l *Fields) RemovedLines() int {
 	return n
 }
 
-// AppendRemovedHead appends what a REMOVED line begins with that stands in the place of this one, and perhaps of lines after
-// it. AppendEnd ends it.
+// AppendRemovedHead appends what a REMOVED line begins with that stands in the place of this one, and perhaps of lines
+// after it. AppendEnd ends it.
 func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 	member := func(f Field, value []byte) {
 		if value != nil {
@@ -217,29 +219,35 @@ func (l *Fields) AppendRemovedHead(dst []byte) []byte {
 		is = append(append(is, id...), suffix...)
 	}
 	member(FieldID, is)
-	for _, f := range [...]Field{FieldStream, FieldCluster, FieldGroup, FieldVersion, FieldResource, FieldKind, FieldNamespace} {
+	for _, f := range [...]Field{
+		FieldStream, FieldCluster, FieldGroup, FieldVersion, FieldResource, FieldKind, FieldNamespace,
+	} {
 		member(f, l.values[f])
 	}
 	return dst
 }
 
-// AppendFiles appends the rest of a REMOVED line, after its seq and term, that says that files with all lines of the span are gone.
+// AppendFiles appends the rest of a REMOVED line, after its seq and term, that says that files with all lines of the
+// span are gone.
 func (s Span) AppendFiles(dst []byte, now time.Time, cluster, reason string) []byte {
 	return s.AppendEnd(appendJournal(dst, Removed, s.From, s.To, now, cluster), reason, 0)
 }
 
-// appendJournal appends the members from time to kind of a line about the journal's files; seq and term come before them.
+// appendJournal appends the members from time to kind of a line about the journal's files; seq and term come before
+// them.
 func appendJournal(dst []byte, typ Type, from, to uint64, now time.Time, cluster string) []byte {
 	at := now.UTC().Format(TimeLayout)
-	dst = fmt.Appendf(dst, `,"time":"%s","type":"%s","id":"%s/%d-%d/%[1]s/%[2]s","stream":"%[3]s"`, at, typ, Journal, from, to)
+	dst = fmt.Appendf(
+		dst, `,"time":"%s","type":"%s","id":"%s/%d-%d/%[1]s/%[2]s","stream":"%[3]s"`, at, typ, Journal, from, to,
+	)
 	if cluster != "" {
 		dst = append(rawjson.AppendEscaped(append(dst, `,"cluster":"`...), cluster), '"')
 	}
 	return fmt.Appendf(dst, `,"version":"v1","resource":"%s","kind":"Journal"`, Journal)
 }
 
-// AppendEnd appends what a REMOVED line ends with: why the lines are gone, which that are, and how many, 0 where that is not
-// known.
+// AppendEnd appends what a REMOVED line ends with: why the lines are gone, which that are, and how many, 0 where that
+// is not known.
 func (s Span) AppendEnd(dst []byte, reason string, lines int) []byte {
 	dst = fmt.Appendf(dst, `,"reason":%q,"removed":{"fromSeq":%d,"toSeq":%d`, reason, s.From, s.To)
 	if lines > 0 {
@@ -265,8 +273,8 @@ func (l *Fields) Next() uint64 {
 	return l.Seq + 1
 }
 
-// lateAfter is how much later than it was made a change is received that counts as late. The server gives whole seconds,
-// and its clock is another one.
+// lateAfter is how much later than it was made a change is received that counts as late. The server gives whole
+// seconds, and its clock is another one.
 const lateAfter = 3 * time.Second
 
 // Written returns when the line says that the change was made.

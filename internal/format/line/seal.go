@@ -11,8 +11,9 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-// Seal is what a SEALED line says of a rotated file: which lines it has, and their checksum. Chain is made of this one and the
-// chain of the SEALED line before, so that none of these lines can be changed, or left out, without all that follow it.
+// Seal is what a SEALED line says of a rotated file: which lines it has, and their checksum. Chain is made of this one
+// and the chain of the SEALED line before, so that none of these lines can be changed, or left out, without all that
+// follow it.
 type Seal struct {
 	From, To uint64            // seqs of the first and the last line
 	Size     int64             // bytes of the lines, their ends included, without compression

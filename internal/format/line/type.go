@@ -43,7 +43,8 @@ const (
 	JournalTruncated      Reason = "JournalTruncated"      // lines that the checkpoint counts on are gone
 )
 
-// NewEpoch reports whether versions, and ids with them, start over at a GAP of this reason: none compares with one before it.
+// NewEpoch reports whether versions, and ids with them, start over at a GAP of this reason: none compares with one
+// before it.
 func (r Reason) NewEpoch() bool { return r == PositionAheadOfServer || r == PositionRefused }
 
 // MaxLine bounds a line with its newline, in bytes: the largest object, and what surrounds it. A line that
@@ -81,7 +82,8 @@ func AppendSeq(dst []byte, seq uint64) []byte {
 	return strconv.AppendUint(dst, seq, 10)
 }
 
-// AppendTerm continues with a line that AppendSeq has begun, where several replicas write in turns: the number of the turn.
+// AppendTerm continues with a line that AppendSeq has begun, where several replicas write in turns: the number of the
+// turn.
 func AppendTerm(dst []byte, term uint64) []byte {
 	dst = append(dst, `,"term":`...)
 	return strconv.AppendUint(dst, term, 10)

@@ -257,8 +257,8 @@ func (h *hiddenValues) shows(text []byte) bool {
 	return false
 }
 
-// inHex looks into what may be hexadecimal digits; where a piece of text has an odd number of them, without the last one and
-// without the first.
+// inHex looks into what may be hexadecimal digits; where a piece of text has an odd number of them, without the last
+// one and without the first.
 func (h *hiddenValues) inHex(text []byte, depth int) bool {
 	for piece := range bytes.FieldsFuncSeq(text, isNoHex) {
 		for ; len(piece) >= 2*minValue; piece = piece[1:] {

@@ -11,10 +11,10 @@ import (
 	"kubejournal/internal/format/rawjson"
 )
 
-// A line that is too long is cut by one rule: what contains several things divides its room among them so that the small
-// ones stay whole and the large ones share the rest evenly. So whoever writes an object chooses how much of the value that
-// pads it is kept, not what else is. The rule is applied to the members of the line, to the members and elements of each
-// value that is too large, and to the changes, as the tree that their paths make.
+// A line that is too long is cut by one rule: what contains several things divides its room among them so that the
+// small ones stay whole and the large ones share the rest evenly. So whoever writes an object chooses how much of the
+// value that pads it is kept, not what else is. The rule is applied to the members of the line, to the members and
+// elements of each value that is too large, and to the changes, as the tree that their paths make.
 //
 // Where there is not room for even a mark of each, the shortest members of an object are kept, the first elements of a
 // list, and the changes with the shortest paths.
@@ -78,8 +78,8 @@ type section struct {
 	start, end int
 }
 
-// locate sets where the value is: dst has the member from from to end, which is empty if there is none; positions count from
-// about on.
+// locate sets where the value is: dst has the member from from to end, which is empty if there is none; positions count
+// from about on.
 func (s *section) locate(about, from, end int) {
 	s.start = min(from+len(s.begin), end) - about
 	s.end = end - about
@@ -100,8 +100,8 @@ const (
 	beginOmitted = `,"changesOmitted":`
 )
 
-// cutBody replaces what dst has from about on, the members event, changes and object as far as they are there, by as much of
-// them as has room before the position room.
+// cutBody replaces what dst has from about on, the members event, changes and object as far as they are there, by as
+// much of them as has room before the position room.
 func cutBody(dst []byte, about, room int, event, changes, object section) []byte {
 	const end = "}\n"
 	c := cutters.Get().(*cutter)
@@ -196,8 +196,8 @@ func looksCut(value []byte) bool {
 	return bytes.Contains(value, markCore) || bytes.Contains(value, []byte(`\u`))
 }
 
-// size is how much a value takes at most that is not cut: what looks like a mark is replaced by one, which may be longer by
-// the digits of the number.
+// size is how much a value takes at most that is not cut: what looks like a mark is replaced by one, which may be
+// longer by the digits of the number.
 func (c *cutter) size(start, end int) int {
 	if !c.marks {
 		return end - start
@@ -322,9 +322,9 @@ func (c *cutter) claim(start, depth, budget int, fits bool) (all int) {
 	return all
 }
 
-// share divides budget bytes among claims: each gets what it needs at least, and of the rest those get all that want little,
-// while the others get the same. If there is too little, it goes to those that need least, or with inOrder to the first.
-// It reports whether all got something.
+// share divides budget bytes among claims: each gets what it needs at least, and of the rest those get all that want
+// little, while the others get the same. If there is too little, it goes to those that need least, or with inOrder to
+// the first. It reports whether all got something.
 func (c *cutter) share(claims []claim, budget int, inOrder bool) bool {
 	need, left := 0, budget
 	for i := range claims {
@@ -462,8 +462,8 @@ func (c *cutter) appendChanges(changes section, budget int) {
 	c.out = append(c.out[:start], c.out[end:]...)
 }
 
-// choose appends the changes from lo to hi, which have the first bytes of their paths up to at in common, as many of them and
-// as much of their values as have room. Paths go before values.
+// choose appends the changes from lo to hi, which have the first bytes of their paths up to at in common, as many of
+// them and as much of their values as have room. Paths go before values.
 func (c *cutter) choose(lo, hi, at, budget int) {
 	size := c.sizes[hi] - c.sizes[lo]
 	if hi-lo == 1 || size == 0 {

@@ -2,11 +2,11 @@
 // decoded into a tree.
 //
 // A Renderer makes the lines: Scan finds in an object's bytes what a line needs and what is to be cut, AppendLine
-// writes the line. An object that Scan refuses, or that is too large to be held (Skimmer), is not lost: Identify finds what
-// names it, and its line says why it has no object.
+// writes the line. An object that Scan refuses, or that is too large to be held (Skimmer), is not lost: Identify finds
+// what names it, and its line says why it has no object.
 //
-// JSON is read by internal/format/rawjson. What changed between two versions of an object, which a line may say beside it,
-// and the store of previous versions are in internal/format/changes.
+// JSON is read by internal/format/rawjson. What changed between two versions of an object, which a line may say beside
+// it, and the store of previous versions are in internal/format/changes.
 //
 // Guarantees:
 //

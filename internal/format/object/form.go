@@ -38,7 +38,7 @@ type Line struct {
 	MaxBytes int
 }
 
-var errNotScanned = errors.New("render event: the object has not been scanned")
+var errNotScanned = errors.New("render line: the object has not been scanned")
 
 // longestSeq is what a seq, which is not known when the rest of a line is written, takes at most.
 const longestSeq = len(`{"seq":18446744073709551615`)
@@ -47,7 +47,7 @@ const longestSeq = len(`{"seq":18446744073709551615`)
 // dst is returned as it was.
 func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	if l.Type != line.Added && l.Type != line.Modified && l.Type != line.Deleted {
-		return dst, fmt.Errorf("render event: %q is not about an object", l.Type)
+		return dst, fmt.Errorf("render line: %q is not about an object", l.Type)
 	}
 	if o.Raw == nil {
 		return dst, errNotScanned
@@ -69,8 +69,8 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 }
 
 // AppendGone writes the line, all that follows its seq, of an object that a relist found gone. o is the last version
-// that is known of the object, nil where none is; of l only payload and bound count. With an error, dst is returned
-// as it was.
+// that is known of the object, nil where none is; of l only Payload and MaxBytes are used. With an error, dst is
+// returned as it was.
 func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o *Object) ([]byte, error) {
 	start, n := len(dst), k.names()
 	dst = r.appendNamed(dst, received, line.Deleted, line.FromRelist, n)
@@ -111,7 +111,7 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) ([]byte,
 		dst = append(dst, beginObject...)
 		dst = o.AppendShaped(dst)
 	default:
-		return dst[:start], fmt.Errorf("render event: unknown payload %q", l.Payload)
+		return dst[:start], fmt.Errorf("render line: unknown payload %q", l.Payload)
 	}
 	object.locate(about, from, len(dst))
 	dst = append(dst, "}\n"...)

@@ -14,8 +14,8 @@ import (
 const MaxID = 512
 
 // id has the parts of an id, each as the inside of a JSON string. An id consists of the first part, the scope unless it
-// is empty, and the version, each followed by a slash, and then the type. So the ids of one object at one version differ
-// only after the last slash.
+// is empty, and the version, each followed by a slash, and then the type. So the ids of one object at one version
+// differ only after the last slash.
 type id struct {
 	about   []byte // the object's uid, or its resource, namespace and name; the stream of a line about a stream
 	scope   []byte // see Distinguish

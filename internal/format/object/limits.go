@@ -20,6 +20,7 @@ const (
 	// aroundObject is how many levels of a line there may be around an object, which is deepest in the list of
 	// changes: {"changes":[{"old":{}}]}. The line is bounded by rawjson.MaxDepth.
 	aroundObject = 3
-	// maxName bounds each of the strings that name an object and its version, and those that name who wrote it, in bytes.
+	// maxName bounds each of the strings that name an object and its version, and those that name who wrote it, in
+	// bytes.
 	maxName = 4 << 10
 )

@@ -35,9 +35,11 @@ func (n names) appendBare(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only the net result is known. fromTime is when
-// that version was last confirmed, zero where that is not known; rv is the server's version now.
-func (r *Renderer) AppendGap(dst []byte, received time.Time, reason line.Reason, fromRV string, fromTime time.Time, rv string) []byte {
+// AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only the net result is known. fromTime is
+// when that version was last confirmed, zero where that is not known; rv is the server's version now.
+func (r *Renderer) AppendGap(
+	dst []byte, received time.Time, reason line.Reason, fromRV string, fromTime time.Time, rv string,
+) []byte {
 	dst = r.appendHead(dst, received, line.Gap, "", r.streamID(inside(rv)))
 	dst = append(dst, r.cluster...)
 	dst = appendText(dst, `,"reason":"`, inside(string(reason)))
@@ -54,7 +56,10 @@ func (r *Renderer) AppendSynced(dst []byte, received time.Time, rv string, c lin
 	dst = r.appendHead(dst, received, line.Synced, "", r.streamID(inside(rv)))
 	dst = append(dst, r.cluster...)
 	dst = appendText(dst, `,"resourceVersion":"`, inside(rv))
-	return fmt.Appendf(dst, `,"count":{"added":%d,"modified":%d,"deleted":%d,"unchanged":%d}}`+"\n", c.Added, c.Modified, c.Deleted, c.Unchanged)
+	return fmt.Appendf(
+		dst, `,"count":{"added":%d,"modified":%d,"deleted":%d,"unchanged":%d}}`+"\n", c.Added, c.Modified, c.Deleted,
+		c.Unchanged,
+	)
 }
 
 // appendNamed writes what a line about an object begins with.

@@ -2,8 +2,9 @@ package object
 
 import "bytes"
 
-// Peek finds what names an object and its version, as Scan does, and nothing else, in half the time: the rest is passed by its
-// brackets and quotes. It reports false where it takes Scan to know, and of objects without a name, a uid or a version.
+// Peek finds what names an object and its version, as Scan does, and nothing else, in half the time: the rest is passed
+// by its brackets and quotes. It reports false where it takes Scan to know, and of objects without a name, a uid or a
+// version.
 func (r *Renderer) Peek(raw []byte, o *Object) bool {
 	o.Reset()
 	s := &r.s
@@ -65,7 +66,8 @@ func (r *Renderer) peekNames(i int, o *Object) int {
 			i = s.Close(i, 2)
 		} else if i = s.Str(i); i >= 0 {
 			text := raw[begin+1 : i-1]
-			if *name != nil || len(text) > maxName || bytes.ContainsFunc(text, func(c rune) bool { return c == '\\' || c >= 0x80 }) {
+			if *name != nil || len(text) > maxName ||
+				bytes.ContainsFunc(text, func(c rune) bool { return c == '\\' || c >= 0x80 }) {
 				return -1
 			}
 			*name = text

@@ -20,10 +20,11 @@ type Renderer struct {
 	// Rendered once: the part of every line after the id, the stream name as the inside of a string, the beginning of
 	// the object of a relist's deletion, and the part after source in a line about the stream.
 	source, stream, bare []byte
-	cluster              []byte                 // the member clusterUID
-	resource             []byte                 // resource and group, as in the stream's name, as the inside of a string
-	scope                atomic.Pointer[[]byte] // see Distinguish
-	apiVersion           string                 // of the stream's objects
+	cluster              []byte // the member clusterUID
+	// resource and group, as in the stream's name, as the inside of a string
+	resource   []byte
+	scope      atomic.Pointer[[]byte] // see Distinguish
+	apiVersion string                 // of the stream's objects
 
 	second int64  // the Unix time that clock shows
 	clock  []byte // empty until the first line
@@ -77,7 +78,9 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	if src.Group != "" {
 		r.apiVersion = src.Group + "/" + src.Version
 	}
-	r.bare = fmt.Appendf(nil, `,"object":{"apiVersion":"%s","kind":"%s","metadata":`, inside(r.apiVersion), inside(src.Kind))
+	r.bare = fmt.Appendf(
+		nil, `,"object":{"apiVersion":"%s","kind":"%s","metadata":`, inside(r.apiVersion), inside(src.Kind),
+	)
 	return r, nil
 }
 
@@ -110,8 +113,8 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 	return nil
 }
 
-// readCompact lets read go through the text that the scanner has. The scanner takes only compact JSON: if white space is
-// all that was wrong, read is called again, with a compact copy in buf.
+// readCompact lets read go through the text that the scanner has. The scanner takes only compact JSON: if white space
+// is all that was wrong, read is called again, with a compact copy in buf.
 func readCompact(s *rawjson.Scanner, buf *[]byte, read func() error) error {
 	err := read()
 	if err != nil {

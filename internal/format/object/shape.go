@@ -16,8 +16,8 @@ type Shape struct {
 	Drop []string
 	// Redact lists below what every value becomes "REDACTED", keys staying; an array becomes one "REDACTED", and null
 	// at the path itself stays null. Any other value that a path cannot enter is replaced whole. The
-	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted, and so is
-	// what managedFields say of the path. Other annotations that show a redacted value are redacted.
+	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted, and so
+	// is what managedFields say of the path. Other annotations that show a redacted value are redacted.
 	Redact []string
 	// Secret redacts data and stringData, cuts that annotation, and redacts those.
 	Secret bool
@@ -87,11 +87,12 @@ func (s Shape) compile(root *node) (*node, error) {
 	return root, nil
 }
 
-// dropOwned cuts from managedFields, where a line has that, what is said of a redacted path: it quotes the elements of sets,
-// and the members by which the elements of a list are known. Of Secrets it quotes nothing but keys.
+// dropOwned cuts from managedFields, where a line has that, what is said of a redacted path: it quotes the elements of
+// sets, and the members by which the elements of a list are known. Of Secrets it quotes nothing but keys.
 func (s Shape) dropOwned(root *node, path []fieldpath.Step) {
 	const managed = "managedFields"
-	if n := root.find([]byte("metadata")); n != nil && (n.drop || n.find([]byte(managed)) != nil && n.find([]byte(managed)).drop) {
+	if n := root.find([]byte("metadata")); n != nil &&
+		(n.drop || n.find([]byte(managed)) != nil && n.find([]byte(managed)).drop) {
 		return
 	}
 	owned := []fieldpath.Step{{Key: "metadata"}, {Key: managed}, {Each: true}, {Key: "fieldsV1"}}
@@ -135,7 +136,8 @@ type node struct {
 	drop, redact bool
 	mayCopy      bool // each member may show what is redacted elsewhere
 
-	// A path below this node is redacted. A value that is not the object, or the array, that it expects is redacted whole.
+	// A path below this node is redacted. A value that is not the object, or the array, that it expects is redacted
+	// whole.
 	wantObject, wantArray bool
 }
 

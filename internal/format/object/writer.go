@@ -13,8 +13,8 @@ type Write struct {
 	At                   int64  // Unix seconds by the server's clock; 0: not known
 }
 
-// Mark is what has to be known of a version of an object to find out who wrote the next one. The zero Mark is of a version
-// that is not known.
+// Mark is what has to be known of a version of an object to find out who wrote the next one. The zero Mark is of a
+// version that is not known.
 type Mark uint64
 
 // A Mark has the newest time of managedFields in Unix seconds above these bits.
@@ -39,7 +39,9 @@ type writer struct {
 // noteWriter notes the entry of managedFields that was just scanned.
 func (o *Object) noteWriter() {
 	o.writers = append(o.writers, writer{
-		have: o.have & entry, spans: [ownedFields - manager + 1]span(o.spans[manager : ownedFields+1]), time: unixSeconds(o.raw(written)),
+		have: o.have & entry, spans: [ownedFields - manager + 1]span(
+			o.spans[manager : ownedFields+1],
+		), time: unixSeconds(o.raw(written)),
 	})
 }
 
@@ -58,8 +60,8 @@ func (w *writer) collects(o *Object) bool {
 	return name == "ancient-changes" || name == "before-first-apply"
 }
 
-// Mark returns the Mark of this version, which comes after the one with the given Mark: an entry that is gone may come back
-// from an older copy of the object, and is then no later than it was.
+// Mark returns the Mark of this version, which comes after the one with the given Mark: an entry that is gone may come
+// back from an older copy of the object, and is then no later than it was.
 func (o *Object) Mark(before Mark) Mark {
 	if o.Raw == nil || o.Unusable != nil {
 		return 0
@@ -75,8 +77,8 @@ func (o *Object) Mark(before Mark) Mark {
 	return m | Mark(newest)<<markBits
 }
 
-// Created returns the Write of a version that is an object's first, as far as it is known. Of a server that shows an older
-// object as new, to one who may see it from now on, say, it is nobody's.
+// Created returns the Write of a version that is an object's first, as far as it is known. Of a server that shows an
+// older object as new, to one who may see it from now on, say, it is nobody's.
 func (o *Object) Created() Write {
 	at := unixSeconds(o.raw(created))
 	for i := range o.writers {
@@ -92,13 +94,13 @@ func (o *Object) Created() Write {
 	return w
 }
 
-// Written returns the Write of a version by the Mark of the one just before it. Where that does not decide, owned is true,
-// and the entry of managedFields that owns all that has changed does: see WrittenBy.
+// Written returns the Write of a version by the Mark of the one just before it. Where that does not decide, owned is
+// true, and the entry of managedFields that owns all that has changed does: see WrittenBy.
 //
 // The server gives a writer's entry the present time, and changes no other time. So if the time of exactly one entry is
 // later than all times of the version before, that is the writer's. It does not decide where the version before has the
-// same time, by the second, or none, since a client that brings back entries which another has cleared brings their times
-// with them; nor where the write leaves no time: one through the subresource scale, or one that only removes.
+// same time, by the second, or none, since a client that brings back entries which another has cleared brings their
+// times with them; nor where the write leaves no time: one through the subresource scale, or one that only removes.
 func (o *Object) Written(before Mark) (w Write, owned bool) {
 	switch {
 	case before == 0 || o.Unusable != nil:
@@ -121,9 +123,9 @@ func (o *Object) Written(before Mark) (w Write, owned bool) {
 	return o.by(last), false
 }
 
-// WrittenBy returns the Write of a version that was received then, and follows one with the given Mark, by the index of the
-// entry that owns what has changed; -1 is not known. An admission webhook can change in one's write what another owns. So an
-// owner counts only where it wrote just now.
+// WrittenBy returns the Write of a version that was received then, and follows one with the given Mark, by the index of
+// the entry that owns what has changed; -1 is not known. An admission webhook can change in one's write what another
+// owns. So an owner counts only where it wrote just now.
 func (o *Object) WrittenBy(i int, before Mark, received time.Time) Write {
 	if i < 0 || o.writers[i].collects(o) {
 		return Write{}
@@ -160,8 +162,8 @@ func (o *Object) deletionAsked() int64 {
 	return max(at, 0)
 }
 
-// FieldSets appends for each entry of managedFields what it owns, fieldsV1; nil where that is said of another version of the
-// API than the stream's, whose fields may be others.
+// FieldSets appends for each entry of managedFields what it owns, fieldsV1; nil where that is said of another version
+// of the API than the stream's, whose fields may be others.
 func (r *Renderer) FieldSets(dst [][]byte, o *Object) [][]byte {
 	for i := range o.writers {
 		w, fields := &o.writers[i], []byte(nil)
@@ -219,11 +221,12 @@ func unixSeconds(b []byte) int64 {
 	return max(t.Unix(), 0)
 }
 
-// plainSeconds is time.Parse for what the server writes nearly always, at a tenth of its cost: UTC, without a fraction, and
-// not on the 31st or the 29th of February.
+// plainSeconds is time.Parse for what the server writes nearly always, at a tenth of its cost: UTC, without a fraction,
+// and not on the 31st or the 29th of February.
 func plainSeconds(b []byte) (int64, bool) {
 	const plain = "2006-01-02T15:04:05Z"
-	if len(b) != len(plain) || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' || b[19] != 'Z' {
+	if len(b) != len(plain) || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' ||
+		b[19] != 'Z' {
 		return 0, false
 	}
 	other := byte(0) // above 9 where there is something else than a digit
@@ -234,7 +237,8 @@ func plainSeconds(b []byte) (int64, bool) {
 	}
 	year, month, day := two(0)*100+two(2), two(5), two(8)
 	hour, minute, second := two(11), two(14), two(17)
-	if other > 9 || year < 1970 || month < 1 || month > 12 || day < 1 || day > 30 || month == 2 && day > 28 || hour > 23 || minute > 59 || second > 59 {
+	if other > 9 || year < 1970 || month < 1 || month > 12 || day < 1 || day > 30 || month == 2 && day > 28 ||
+		hour > 23 || minute > 59 || second > 59 {
 		return 0, false
 	}
 	if month -= 3; month < 0 { // the year begins in March: its leap day is the last

@@ -32,7 +32,7 @@ type WatchReader struct {
 	body   io.Closer
 	cut    context.CancelFunc // ends the watch
 	late   *time.Timer        // calls cut; nil before the first wait
-	silent bool               // it has
+	silent bool               // late has called cut
 }
 
 // Watch opens a watch that the server is asked to end after timeout, in whole seconds, and that is cut a while later.
@@ -70,7 +70,7 @@ func (c *Client) watch(ctx context.Context, t Target, o v1.ListOptions) (io.Read
 		return nil, err
 	}
 	for range w.ResultChan() {
-		continue // there is nothing
+		continue // client-go's own stream is empty
 	}
 	if body == nil { // client-go returns an empty watch where the connection ends before there is an answer
 		return nil, fmt.Errorf("connection lost before the watch was answered: %w", io.ErrUnexpectedEOF)

@@ -97,7 +97,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 		next, err = r.d.Parse(content)
 	}
 	if err == nil && !asked && fault == "" && next.Hash() == r.inEffect.Load().Hash() {
-		return // it is as it was at the start
+		return // the file is the one in effect
 	}
 	var diff streams.Difference
 	if err == nil {
@@ -111,7 +111,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 		return
 	}
 	lines := slices.Compact(strings.Split(err.Error(), "\n"))
-	if asked || !same || strings.Join(lines, "; ") != fault { // else it was logged
+	if asked || !same || strings.Join(lines, "; ") != fault { // otherwise the same fault was logged before
 		r.failed(lines)
 	}
 }

@@ -93,7 +93,8 @@ func entryError(entry config.Resource, format string, args ...any) *EntryError {
 		Msg: fmt.Sprintf(format, args...)}}
 }
 
-// sameAs is the fault of two entries that resolve to the same what, by names that only the server knows to be the same.
+// sameAs is the fault of two entries that resolve to the same thing, by names that only the server knows to be the
+// same.
 func sameAs(entry, other config.Resource, what string) *EntryError {
 	return entryError(entry, "%s (%s) and %s (%s) name the same %s; remove one of them",
 		other.Entry, other.Name, entry.Entry, entry.Name, what)

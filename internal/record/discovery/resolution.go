@@ -35,7 +35,7 @@ func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
 	}
 	taken := claims{}
 	for width := 0; width <= widest; width++ {
-		var claimed []served // from wider entries only: those of one width take nothing from each other
+		var claimed []served // from entries that cover more only: two that cover as much take nothing from each other
 		for i, entry := range entries {
 			if breadth(entry) != width {
 				continue

@@ -81,7 +81,7 @@ func (p *Producer) Batch() *Batch { return p.pool.Get().(*Batch) }
 type Batch struct {
 	Changes checkpoint.Changes // what the lines make known
 	Anew    bool               // it does not follow what a standby holds of the stream, which is dropped
-	Turn    uint64             // in which the list was begun that it is of; 0 for none
+	Turn    uint64             // the turn in which its list began; 0 outside a list
 
 	producer *Producer            // nil for a flush
 	number   uint64               // see Number
@@ -92,7 +92,7 @@ type Batch struct {
 	pulse    *checkpoint.Coverage // that a quiet stream has confirmed; not for the checkpoint
 	flushed  chan struct{}        // closed once everything up to here is committed
 	end      func()               // called then; see Recorder.End
-	restart  *Producer            // that begins again; see Recorder.Restart
+	restart  *Producer            // the producer to restart; see Recorder.Restart
 	weight   int64                // its share of the recorder's budget, while it is submitted
 }
 
@@ -100,7 +100,7 @@ type lineEnd struct {
 	at int // in Batch.lines
 	kind
 	version uint64            // of the line's object, 0 where it has none or it is no number
-	before  checkpoint.Extent // of Batch.Changes, without those of the line
+	before  checkpoint.Extent // of Batch.Changes before those of the line
 }
 
 // isOfWatch reports whether the batch is what a watch has brought, with the position after it.

@@ -20,34 +20,35 @@ func (w *writer) startCommit(ctx context.Context) {
 	if w.committed != nil {
 		return
 	}
-	now := w.pending
+	frozen := w.pending
 	w.pending = newPending()
 	w.pending.turn = w.turn
 	seq, mark := w.seq, w.out.Mark()
-	if now.Empty() && seq == w.lastCommit.Load().Committed { // else the last lines are about the journal's files
-		if len(now.pulses) > 0 {
-			w.confirm(&now, seq, mark.FirstSeq)
+	// otherwise REMOVED or SEALED lines are new, which change no stream
+	if frozen.Empty() && seq == w.lastCommit.Load().Committed {
+		if len(frozen.pulses) > 0 {
+			w.confirm(&frozen, seq, mark.FirstSeq)
 		}
-		now.release()
+		frozen.release()
 		return
 	}
 	at := checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset, Rotated: w.rotated}
 	if w.cfg.File != nil {
 		at.Stdout, at.File = true, *w.cfg.File
 	}
-	now.SetMark(at)
+	frozen.SetMark(at)
 	done := make(chan error, 1)
 	w.committed = done
 	go func() {
-		err := w.commit(ctx, now.Batch)
+		err := w.commit(ctx, frozen.Batch)
 		if err == nil {
 			w.lastCommit.Store(&Progress{Committed: seq, CommittedAt: time.Now()})
 			w.out.Committed(seq)
-			if now.turn.leads() {
-				now.publish(&w.positions)
+			if frozen.turn.leads() {
+				frozen.publish(&w.positions)
 			}
-			w.confirm(&now, seq, mark.FirstSeq)
-			now.release()
+			w.confirm(&frozen, seq, mark.FirstSeq)
+			frozen.release()
 		}
 		done <- err
 	}()

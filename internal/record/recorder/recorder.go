@@ -116,13 +116,13 @@ type Recorder struct {
 	noSync   atomic.Bool
 
 	lastSeq    atomic.Uint64            // of what is written
-	lastCommit atomic.Pointer[Progress] // without Written
+	lastCommit atomic.Pointer[Progress] // its field Written is not set
 	writing    atomic.Int64             // since when a write is under way, in Unix nanoseconds; 0 when none is
 
 	outputFault, syncFault, commitFault fault
 
 	latest    atomic.Pointer[Turn] // nil where there is one replica
-	turned    chan struct{}        // the turn is another
+	turned    chan struct{}        // signals that SetTurn was called
 	positions positions
 	heldBytes atomic.Int64
 	begunMu   sync.Mutex
@@ -355,7 +355,7 @@ type pending struct {
 	pulses  map[string]*checkpoint.Coverage // of quiet streams, after their changes
 	waiting []chan struct{}                 // flushes, closed after the commit
 	ends    []func()                        // called after it
-	turn    *Turn                           // of the lines
+	turn    *Turn                           // in which these changes were taken
 }
 
 func newPending() pending {

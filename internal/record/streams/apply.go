@@ -21,8 +21,8 @@ type Difference struct {
 
 // Apply has Run continue with other options and returns when it does. Only streams that the options change are touched:
 // one that is not wanted any more is stopped and keeps its position, one that is to run in another way is stopped and
-// resumes where it was, a new one is started, or resumes. On an error, which is that of CheckOptions, nothing has
-// changed.
+// resumes where it was, a new one is started, or resumes. With the faults of CheckOptions nothing has changed; any
+// other error means that the streams, or ctx, have ended.
 func (m *Manager) Apply(ctx context.Context, o Options) (d Difference, err error) {
 	done := make(chan struct{})
 	request := func(ctx context.Context) {

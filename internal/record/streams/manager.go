@@ -37,7 +37,7 @@ type Options struct {
 	RedactSecrets bool
 	Redact        []config.Redact
 	DropFields    []string
-	MaxLineBytes  int64         // as in event.Line
+	MaxLineBytes  int64         // as in object.Line.MaxBytes
 	Silence       time.Duration // as in watcher.Spec
 }
 
@@ -50,12 +50,12 @@ type Manager struct {
 	stopped  chan struct{}              // closed when Run ends
 	ending   sync.WaitGroup             // the ends of streams' coverage that are being submitted
 
-	// Run's, from its beginning on.
+	// Owned by Run's goroutine once it has begun.
 	options   Options
 	crds      *discovery.CRDWatcher // says when the server may serve other resources
 	refreshed time.Time             // when the server was asked last what it serves
-	fault     string                // of that, as it was logged; "" where there was none
-	owed      map[string]bool       // what a lost checkpoint may have had, see loadOwed; nil while unknown
+	fault     string                // why the last discovery was incomplete, as it was logged; "" where it was not
+	owed      map[string]bool       // streams that a lost checkpoint may have had, see loadOwed; nil while unknown
 
 	unknown sync.Map // names without a resource that were warned about
 
@@ -200,7 +200,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // retry tries what is pending and due again.
 func (m *Manager) retry(ctx context.Context) error {
-	due, anew := false, false // anew: for the first few times
+	due, anew := false, false // anew: one has not reached the longest pause yet
 	for _, w := range m.pending() {
 		if !time.Now().Before(w.until) {
 			due, anew = true, anew || w.pause < pendingMax
