@@ -251,7 +251,8 @@ func (f *askFlags) answer(
 	for _, of := range opened {
 		if of.Known {
 			all = append(all, answer.Asked{
-				Cluster: of.Cluster, Journal: question.Of(of.Journal), Selection: of.Selection, Output: o.Of(of.Cluster),
+				Cluster: of.Cluster, Journal: question.Of(of.Journal), Selection: of.Selection,
+				Output: o.Of(of.Cluster),
 			})
 		}
 	}

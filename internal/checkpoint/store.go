@@ -14,8 +14,8 @@
 //	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file
 //	                                      before
 //	  recovery                            JSON of Recovery: how far an interrupted one came; absent otherwise
-//	  term                                two uvarints: the number of this replica's last turn as the leader, 0 for none, and of the last turn
-//	                                      that it knows of; absent while both are 0
+//	  term                                two uvarints: the number of this replica's last turn as the leader, 0 for
+//	                                      none, and of the last turn that it knows of; absent while both are 0
 //	  lost                                present from the loss of a predecessor until all streams are known again
 //	streams                               bucket
 //	  <stream name>                       JSON of Stream: position, pending GAP, open gap, pending SYNCED line

@@ -44,7 +44,8 @@ func (c *Config) CheckLimits(at Disk) (warnings Faults) {
 			inBytes(total), inBytes(size), inBytes(2*size))
 	case total > 0 && volume > 0 && total+size > volume:
 		warn("maxTotalSize", "%s and one file of maxSize (%s), for one that is being compressed, are more than the volume has (%s); "+
-			"write at most %s, or enlarge the volume", inBytes(total), inBytes(size), inBytes(volume), inBytes(max(0, volume*4/5-size)))
+			"write at most %s, or enlarge the volume", 
+			inBytes(total), inBytes(size), inBytes(volume), inBytes(max(0, volume*4/5-size)))
 	case total == 0 && !out.Compress && out.MaxFiles > 0 && volume > 0 && all > volume:
 		warn("maxFiles", "%d files of maxSize (%s) and the active one may have %s, as nothing is compressed; the volume has %s; "+
 			"write maxTotalSize, at most four fifths of the volume", out.MaxFiles, inBytes(size), inBytes(all), inBytes(volume))
@@ -86,7 +87,8 @@ var units = []struct {
 	name  string
 	bytes float64
 }{
-	{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"kB", 1e3},
+	{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10},
+	{"kB", 1e3},
 }
 
 // inBytes writes a size as a config takes it: in whole numbers. It rounds down one of many digits.

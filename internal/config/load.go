@@ -134,7 +134,8 @@ func draft(data []byte, file string, o Overrides, env Env) (*Config, Faults, err
 func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, error) {
 	cfg := Default()
 	doc := document{env: env, src: source{
-		file: file, lines: map[string]int{}, from: map[string]string{}, short: map[string]bool{}, faulted: map[string]bool{},
+		file: file, lines: map[string]int{}, from: map[string]string{}, short: map[string]bool{},
+		faulted: map[string]bool{},
 	}}
 	if file == "" { // resources are arguments: to stdout, with no position stored and no port open
 		cfg.Checkpoint.Path, cfg.Listen = "", ""

@@ -108,8 +108,9 @@ func (c *Config) check() Faults {
 // literals refuses placeholders in keys in which nothing is replaced: a file or a Lease of such a name helps nobody.
 func (k *checker) literals() {
 	for key, value := range map[string]string{
-		"cluster": k.Cluster, "kubernetes.kubeconfig": k.Kubernetes.Kubeconfig, "kubernetes.context": k.Kubernetes.Context,
-		"output.path": k.Output.Path, "checkpoint.path": k.Checkpoint.Path, "listen": k.Listen,
+		"cluster": k.Cluster, "kubernetes.kubeconfig": k.Kubernetes.Kubeconfig,
+		"kubernetes.context": k.Kubernetes.Context,
+		"output.path":        k.Output.Path, "checkpoint.path": k.Checkpoint.Path, "listen": k.Listen,
 		"leaderElection.leaseName":      k.LeaderElection.LeaseName,
 		"leaderElection.leaseNamespace": k.LeaderElection.LeaseNamespace,
 	} {

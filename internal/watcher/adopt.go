@@ -197,11 +197,12 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 func (s *Stream) adopts(published recorder.Published) bool {
 	from := s.state.From()
 	switch {
-	case published.Position == "", published.Position == s.adoption.position, s.state.PendingGap == line.JournalTruncated:
+	case published.Position == "", published.Position == s.adoption.position,
+		s.state.PendingGap == line.JournalTruncated:
 		return false
 	case !published.Standby && (published.Listed || s.state.PendingGap == line.CheckpointLost && !published.Other):
 		return false
-	case published.Standby && published.Restored > s.state.Restored: // a leader has written that the server was restored
+	case published.Standby && published.Restored > s.state.Restored: // a leader has written of a restore
 		return true
 	case s.state.PendingGap == line.PositionAheadOfServer:
 		return false

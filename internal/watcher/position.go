@@ -10,8 +10,9 @@ import (
 )
 
 // A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to
-// be written before a watch can start from there. Once it is loaded, this file and relist.go move it, and adopt.go takes a leader's, when a batch
-// is made that takes a copy to the checkpoint. Where Submit fails, the stream ends or loads its position again.
+// be written before a watch can start from there. Once it is loaded, this file and relist.go move it, and adopt.go
+// takes a leader's, when a batch is made that takes a copy to the checkpoint. Where Submit fails, the stream ends or
+// loads its position again.
 
 // moved notes a watch's progress up to the version rv, after which nothing was sent yet if it is confirmed.
 func (s *Stream) moved(rv string, confirmed bool) *checkpoint.Stream {
@@ -78,7 +79,8 @@ func (s *Stream) writeSynced(ctx context.Context) error {
 	raw := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(raw, line.Synced, "", now, nil)
 	s.state.Apply(&checkpoint.Transition{
-		Type: line.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(), Count: s.state.Closing,
+		Type: line.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(),
+		Count: s.state.Closing,
 	}, &b.Changes)
 	// The list has what was before it was asked for. What came while it was read is for the watch.
 	var began time.Time

@@ -73,7 +73,8 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
 	r := &relist{
-		s: s, began: time.Now(), origin: line.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(), batch: s.producer.Batch(),
+		s: s, began: time.Now(), origin: line.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(),
+		batch: s.producer.Batch(),
 	}
 	if s.spec.SkipInitial && !s.seen && s.state.ResourceVersion == "" && s.state.Open == nil {
 		// What others have written is in this replica's journal only if it is written again.

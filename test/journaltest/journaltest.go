@@ -272,7 +272,8 @@ func (j *Journal) Stream(name, kind string) *Stream {
 	s.secret = kind == "Secret"
 	var err error
 	s.renderer, err = object.NewRenderer(object.Source{
-		Stream: name, Cluster: j.Cluster, Group: group, Version: apiVersion, Resource: resource, Kind: kind, ClusterUID: j.ClusterUID,
+		Stream: name, Cluster: j.Cluster, Group: group, Version: apiVersion, Resource: resource, Kind: kind,
+		ClusterUID: j.ClusterUID,
 	}, object.Shape{Secret: s.secret})
 	j.check(err)
 	return s

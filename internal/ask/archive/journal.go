@@ -103,7 +103,8 @@ func Open(path string, notice func(string)) (*Journal, error) {
 		switch {
 		case s.Active && denied || len(j.Segments) == 0 && !s.Active:
 			j.Close()
-			return nil, fmt.Errorf("open journal %s: %v", s.Path, s.Unread) //nolint:errorlint // ErrNoLine is of the active file
+			//nolint:errorlint // ErrNoLine is of the active file
+			return nil, fmt.Errorf("open journal %s: %v", s.Path, s.Unread)
 		case len(j.Segments) == 0:
 			j.Close()
 			return nil, fmt.Errorf("open journal %s: %w; name the journal's active file", s.Path, s.Unread)

@@ -428,7 +428,8 @@ func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.F
 
 // selected is all for the lines that a selection has. What is missing between files is added to missing.
 func (j *Journal) selected(
-	ctx context.Context, i int, s *argument.Selection, next uint64, missing *uint64, take func(*line.Fields, uint64) bool,
+	ctx context.Context, i int, s *argument.Selection, next uint64, missing *uint64,
+	take func(*line.Fields, uint64) bool,
 ) (uint64, error) {
 	x, err := j.Index(ctx, i)
 	if err != nil {

@@ -16,9 +16,10 @@ const Times = "now, 90m, 2d or 5 minutes ago, 14:02, yesterday 14:02, 2026-11-20
 //
 //   - now, which is the moment of Latest;
 //   - how long ago: 90m, 1d12h, 2 weeks, each also with "ago" after it or a - before it;
-//   - a day and a time of it, either of which may be left out: today, yesterday, 2026-11-20, or 11-20 for the last one, by
-//     default today; 14:02 or 14:02:05.5, by default 00:00; between them a T or spaces. They are of the zone of now, unless Z,
-//     UTC, +01:00 or what the zone of now is called then follows. A * after them is that of the rows of a history;
+//   - a day and a time of it, either of which may be left out: today, yesterday, 2026-11-20, or 11-20 for the last one,
+//     by default today; 14:02 or 14:02:05.5, by default 00:00; between them a T or spaces. They are of the zone of now,
+//     unless Z, UTC, +01:00 or what the zone of now is called then follows. A * after them is that of the rows of a
+//     history;
 //   - Unix seconds, which may have a fraction, or milliseconds, also after an @;
 //   - seq:1234, a line, or rv:1234, a version of the server.
 //
@@ -96,8 +97,9 @@ var units = func() map[string]time.Duration {
 	all := map[string]time.Duration{}
 	for unit, names := range map[time.Duration]string{
 		time.Nanosecond: "ns", time.Microsecond: "us µs μs", time.Millisecond: "ms",
-		time.Second: "s sec secs second seconds", time.Minute: "m min mins minute minutes", time.Hour: "h hr hrs hour hours",
-		day: "d day days", 7 * day: "w week weeks",
+		time.Second: "s sec secs second seconds", time.Minute: "m min mins minute minutes",
+		time.Hour: "h hr hrs hour hours",
+		day:       "d day days", 7 * day: "w week weeks",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			all[name] = unit

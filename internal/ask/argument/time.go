@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"kubejournal/internal/format/coverage"
 )
 
 // Moment is a place in a journal: a time, the line that has a seq, or a version of the server. The zero Moment is none.
@@ -34,10 +33,6 @@ func EndOf(since Moment) Moment {
 	}
 	return LastKnown()
 }
-
-// pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every
-// five seconds, with its next commit.
-const pulseAge = coverage.Silence
 
 // IsZero reports whether no moment was given.
 func (m Moment) IsZero() bool { return m.Seq == 0 && m.Version == 0 && m.Time.IsZero() }

@@ -306,7 +306,8 @@ type Unknown struct {
 // cluster does not have is among its Unknown, and not selected there. What is returned is to be closed, with an error
 // too.
 func Open(
-	ctx context.Context, clusters []Journals, s *argument.Selection, lines archive.Lines, notice func(cluster, text string),
+	ctx context.Context, clusters []Journals, s *argument.Selection, lines archive.Lines,
+	notice func(cluster, text string),
 ) (all []*Opened, err error) {
 	known := make(map[any]bool)
 	for i := range clusters {

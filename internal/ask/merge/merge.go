@@ -229,7 +229,8 @@ func (m *merger) end() error {
 func (s *stream) due(before *line.Fields) *block {
 	for _, b := range s.moved {
 		if !b.taken && (before == nil || b.to.compare(positionOf(before)) <= 0 &&
-			(before.Origin() != line.FromWatch || line.Later(string(before.Text(line.FieldResourceVersion)), b.version))) {
+			(before.Origin() != line.FromWatch ||
+				line.Later(string(before.Text(line.FieldResourceVersion)), b.version))) {
 			b.taken = true
 			return b
 		}
@@ -430,7 +431,8 @@ func (m *merger) unseen(s *stream, synced *line.Fields) error {
 	from, to := s.gap.from, string(synced.Text(line.FieldResourceVersion))
 	var gone []string
 	for uid, last := range s.live {
-		if last.turn < s.gap.turn && (from == "" || line.Later(last.version, from) && (last.undone || !line.Later(last.version, to))) {
+		if last.turn < s.gap.turn && (from == "" ||
+			line.Later(last.version, from) && (last.undone || !line.Later(last.version, to))) {
 			gone = append(gone, uid)
 		}
 	}
@@ -458,7 +460,9 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	// ids at one version differ in the type alone
 	e.text(line.FieldID, id[:strings.LastIndexByte(id, '/')+1]+string(line.Deleted))
 	e.set(line.FieldFinalStateKnown, []byte("false"))
-	for _, of := range []line.Field{line.FieldGeneration, line.FieldManager, line.FieldSubresource, line.FieldWrittenAt, line.FieldChanges} {
+	for _, of := range []line.Field{
+		line.FieldGeneration, line.FieldManager, line.FieldSubresource, line.FieldWrittenAt, line.FieldChanges,
+	} {
 		e.drop(of)
 	}
 	s.gap.count.adjust(line.Deleted, 1)

@@ -32,7 +32,7 @@ const NotConfirmed = "not confirmed any further"
 
 // pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every
 // five seconds, with its next commit.
-const pulseAge = 10 * time.Second
+const pulseAge = coverage.Silence
 
 var noStream = Doubt{Reason: "no stream was watched that has such objects"}
 

@@ -134,9 +134,9 @@ func (j *File) writeCarry() error {
 // and not truncated. Where others have done something to it, the journal continues:
 //
 //   - Renamed: it keeps its lines, and a new one is begun. Lines written before that was noticed went with it.
-//   - Removed, replaced or truncated: it is started over with the lines that were written since the last check and can still
-//     be read. Any other line is lost, which shows as a hole in seq; and where a start finds a committed one missing, in a
-//     GAP with JournalTruncated.
+//   - Removed, replaced or truncated: it is started over with the lines that were written since the last check and can
+//     still be read. Any other line is lost, which shows as a hole in seq; and where a start finds a committed one
+//     missing, in a GAP with JournalTruncated.
 //
 // A line that is there in part is completed first, by the next Write, unless the file has no name any more: its blocks
 // may be what fills the disk.

@@ -64,8 +64,10 @@ const (
 )
 
 var names = [...]string{
-	"seq", "term", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
-	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
+	"seq", "term", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind",
+	"clusterUID",
+	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager",
+	"subresource",
 	"writtenAt", "finalStateKnown", "count", "removed", "sealed", "truncated", "truncatedReason", "event",
 	"changesOmitted", "changes",
 }

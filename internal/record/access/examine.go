@@ -51,7 +51,8 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 			var t *client.Target
 			if refusals[1+len(targets)] == "" {
 				t = &client.Target{
-					Resource: st.GVR, Namespace: st.Namespace, LabelSelector: st.LabelSelector, FieldSelector: st.FieldSelector,
+					Resource: st.GVR, Namespace: st.Namespace, LabelSelector: st.LabelSelector,
+					FieldSelector: st.FieldSelector,
 				}
 			}
 			targets = append(targets, t)

@@ -170,7 +170,8 @@ func toLeases(cfg *config.Config, namespace string) (all []right) {
 // rightTo is the right that an entry needs to a resource.
 func rightTo(entry config.Resource, namespace string, gr schema.GroupResource, note string) right {
 	return right{
-		namespace: namespace, group: gr.Group, resources: []string{gr.Resource}, name: discovery.OneName(entry.FieldSelector),
+		namespace: namespace, group: gr.Group, resources: []string{gr.Resource},
+		name:  discovery.OneName(entry.FieldSelector),
 		verbs: listWatch, why: []string{fmt.Sprintf("%s (%s)", entry.Entry, EntryName(entry))}, note: note,
 	}
 }
