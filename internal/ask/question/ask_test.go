@@ -1,9 +1,7 @@
 package question
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +11,6 @@ import (
 
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/ask/verify"
 	"kubejournal/internal/format/coverage"
 )
 
@@ -376,45 +373,4 @@ func TestOutages(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-}
-
-func TestVerify(t *testing.T) {
-	path := small(t, "ADDED a/x u1 5", "MODIFIED a/x u1 6", "--", "MODIFIED a/x u1 7", "--", "MODIFIED a/x u1 8", "--", "DELETED a/x u1 9")
-	faultsOf := func() (faults []string) {
-		n, err := verify.Files(t.Context(), openSmall(t, path).Journal, func(fault string) { faults = append(faults, strings.ReplaceAll(fault, filepath.Dir(path)+"/", "")) })
-		if err != nil || n.Lines == 0 {
-			t.Fatalf("%d lines, %v", n.Lines, err)
-		}
-		return faults
-	}
-	check := func(what string, want ...string) {
-		t.Helper()
-		if got := faultsOf(); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", what, got, want)
-		}
-	}
-	name := func(n int) string { return fmt.Sprintf("journal-2026-11-20T16-10-%02d.123.jsonl", n) }
-	check("no index", name(0)+" has no index", name(1)+" has no index", name(2)+" has no index")
-	made := 0
-	verify.Reindex(t.Context(), openSmall(t, path).Journal, func(path string, err error) {
-		if made++; err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-	})
-	if made != 3 {
-		t.Errorf("%d indexes", made)
-	}
-	check("whole")
-	file := filepath.Join(filepath.Dir(path), name(1))
-	content := readFile(t, file)
-	writeFile(t, file, strings.Replace(string(content), `"uid":"u1"`, `"uid":"u2"`, 1))
-	check("another uid", name(1)+".index does not agree with its file")
-	writeFile(t, file, string(content[:len(content)-1])+" ")
-	if got := faultsOf(); len(got) == 0 {
-		t.Error("a damaged line is not found")
-	}
-	if err := errors.Join(os.Remove(file), os.Rename(file+".index", file+".away")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	check("removed", "line 3 is missing before "+name(2))
 }
