@@ -200,6 +200,15 @@ func (j *Journal) NotWatched(s *argument.Selection) []Doubt {
 	return doubts
 }
 
+// lost returns a doubt for each reason why lines are not there, as LostLines has them.
+func (j *Journal) lost(ctx context.Context, first, last int, since, until argument.Moment) (doubts []Doubt, err error) {
+	lost, err := j.LostLines(ctx, first, last, since, until)
+	for _, reason := range lost {
+		doubts = append(doubts, Doubt{Reason: reason})
+	}
+	return doubts, err
+}
+
 func unwatched(s *argument.Selection) (doubts []Doubt) {
 	for _, u := range s.Unwatched {
 		doubts = append(doubts, Doubt{Reason: u.Text})

@@ -1,18 +1,19 @@
-package question
+package archive
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 
-	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/index"
 )
 
-// lost returns a doubt for each hole in seq from one segment to another one, and for each segment with holes between
+// LostLines returns a sentence for each hole in seq from one segment to another one, and for each segment with holes between
 // two moments: a file that is gone, or lines that are. It has one too where a file repeats lines of the one before.
-func (j *Journal) lost(ctx context.Context, first, last int, since, until argument.Moment) (doubts []Doubt, err error) {
+func (j *Journal) LostLines(
+	ctx context.Context, first, last int, since, until argument.Moment,
+) (lost []string, err error) {
 	next := uint64(0) // the seq that is to come
 	for i := first; i <= last; i++ {
 		s := j.Segments[i]
@@ -26,29 +27,29 @@ func (j *Journal) lost(ctx context.Context, first, last int, since, until argume
 		}
 		// What others have rotated may be stdout, which repeats lines.
 		if i > first && (begin > next || begin < next && j.Segments[i-1].Ours) {
-			doubts = append(doubts, Doubt{Reason: cmp.Or(s.Hole, archive.MissingLines(next, begin, s.Path))})
+			lost = append(lost, cmp.Or(s.Hole, MissingLines(next, begin, s.Path)))
 		}
 		within, err := j.lostWithin(x, s, since, until)
 		if err != nil {
 			return nil, fmt.Errorf("read index: %w", err)
 		}
-		if doubts, next = append(doubts, within...), x.Next; s.Unread != nil {
-			doubts = append(doubts, Doubt{Reason: archive.CutOff(&s.Segment)})
+		if lost, next = append(lost, within...), x.Next; s.Unread != nil {
+			lost = append(lost, CutOff(&s.Segment))
 		}
 	}
 	if n := len(j.Unread) - 1; last == len(j.Segments)-1 && n >= 0 && j.Unread[n].Active {
-		doubts = append(doubts, Doubt{Reason: archive.CannotRead(&j.Unread[n])})
+		lost = append(lost, CannotRead(&j.Unread[n]))
 	}
-	return doubts, nil
+	return lost, nil
 }
 
-// lostWithin returns a doubt if lines of a segment are missing between two moments, each of which may be zero. Of
+// lostWithin returns a sentence if lines of a segment are missing between two moments, each of which may be zero. Of
 // several journals each segment ends where lines are missing.
-func (j *Journal) lostWithin(x *index.Index, s *archive.Segment, since, until argument.Moment) ([]Doubt, error) {
+func (j *Journal) lostWithin(x *index.Index, s *Segment, since, until argument.Moment) ([]string, error) {
 	if j.Merged() || x.Next-x.FirstSeq <= uint64(x.Lines) {
 		return nil, nil
 	}
-	stand, err := archive.Holding(x)
+	stand, err := Holding(x)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +70,10 @@ func (j *Journal) lostWithin(x *index.Index, s *archive.Segment, since, until ar
 	case err != nil || count == 0:
 		return nil, err
 	case count == 1:
-		return []Doubt{{Reason: fmt.Sprintf("line %d is missing in %s", first, s.Path)}}, nil
+		return []string{fmt.Sprintf("line %d is missing in %s", first, s.Path)}, nil
 	}
 	what := fmt.Sprintf("%d lines are missing in %s, the first of them is line %d", count, s.Path, first)
-	return []Doubt{{Reason: what}}, nil
+	return []string{what}, nil
 }
 
 // startsAfter reports whether a moment is after all that comes before a line.
