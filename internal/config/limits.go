@@ -44,7 +44,7 @@ func (c *Config) CheckLimits(at Disk) (warnings Faults) {
 			inBytes(total), inBytes(size), inBytes(2*size))
 	case total > 0 && volume > 0 && total+size > volume:
 		warn("maxTotalSize", "%s and one file of maxSize (%s), for one that is being compressed, are more than the volume has (%s); "+
-			"write at most %s, or enlarge the volume", 
+			"write at most %s, or enlarge the volume",
 			inBytes(total), inBytes(size), inBytes(volume), inBytes(max(0, volume*4/5-size)))
 	case total == 0 && !out.Compress && out.MaxFiles > 0 && volume > 0 && all > volume:
 		warn("maxFiles", "%d files of maxSize (%s) and the active one may have %s, as nothing is compressed; the volume has %s; "+

@@ -3,7 +3,6 @@ package argument
 import (
 	"strconv"
 	"time"
-
 )
 
 // Moment is a place in a journal: a time, the line that has a seq, or a version of the server. The zero Moment is none.
