@@ -9,8 +9,9 @@ import (
 	"kubejournal/internal/format/index"
 )
 
-// LostLines returns a sentence for each hole in seq from one segment to another one, and for each segment with holes between
-// two moments: a file that is gone, or lines that are. It has one too where a file repeats lines of the one before.
+// LostLines returns a sentence for each hole in seq from one segment to another one, and for each segment with holes
+// between two moments: a file that is gone, or lines that are. It has one too where a file repeats lines of the one
+// before.
 func (j *Journal) LostLines(
 	ctx context.Context, first, last int, since, until argument.Moment,
 ) (lost []string, err error) {
