@@ -33,7 +33,7 @@ func (s *Stream) upToDate() *checkpoint.Stream {
 }
 
 // lose notes that the position is not valid any more. Before the first sync there is none to lose, and in a list only
-// back does.
+// restored does.
 func (s *Stream) lose(ctx context.Context, o outcome) error {
 	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
 	switch {

@@ -354,7 +354,7 @@ func (s *Stream) losePosition(ctx context.Context, o *outcome, err error) (atOnc
 	atOnce = s.state.Valid() && rest <= 0 && o.after <= 0
 	if lost := s.lose(ctx, *o); lost != nil {
 		s.loaded = false
-		return true // or ctx has ended
+		return true // the next session loads the position again, or ctx has ended
 	}
 	s.outages.Lost(s.spec.Name, o.reason, err)
 	o.after = max(o.after, rest)

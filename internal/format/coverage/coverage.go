@@ -114,8 +114,8 @@ const (
 // reasons are what a record's reason means, by number; 0 is none. Later versions append to them.
 var reasons = [...]string{
 	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
-	// no version writes the last number
-	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", Unknown,
+	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated",
+	Unknown, // 12, which is not written
 	HandedOver, Silent,
 }
 

@@ -107,7 +107,7 @@ func (j *File) verifyEnd() error {
 		j.owner.suspect = j.owner.suspect && time.Since(j.owner.since) < suspectFor
 		return nil
 	}
-	// Since the last check the file was changed; the next Sync starts over with another.
+	// It was truncated since the last check; the next Sync begins it again.
 	if truncated, err := a.truncated(info.Size()); truncated || err != nil {
 		return cmp.Or(err, fmt.Errorf("journal %s was truncated by another process", j.path))
 	}

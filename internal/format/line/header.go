@@ -2,6 +2,7 @@ package line
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,7 +26,7 @@ type Header struct {
 	FromResourceVersion string // the same
 	Count               *Count // of a SYNCED
 
-	Object    []byte // as the line has it; its bytes are the line's own
+	Object    []byte // as the line has it, compact; its bytes are the line's own, or a copy's
 	Truncated bool   // Object is less than the stream's lines have
 }
 
@@ -33,11 +34,23 @@ type Header struct {
 // that every line has is an error, so a torn line is one. Unlike Fields.Parse it checks all of the line.
 func ParseHeader(raw []byte, h *Header) error {
 	*h = Header{}
-	if !json.Valid(raw) {
-		return fmt.Errorf("parse line: %w", json.Unmarshal(raw, new(json.RawMessage)))
+	var (
+		s rawjson.Scanner
+		l Fields
+	)
+	defer s.Release()
+	s.Reset(rawjson.TrimSpace(raw))
+	err := check(&s)
+	if err != nil {
+		if compact, ok := rawjson.AppendCompact(nil, s.Text()); ok && len(compact) < len(s.Text()) {
+			s.Reset(compact) // white space was all that was wrong
+			err = check(&s)
+		}
 	}
-	var l Fields
-	if err := l.Parse(raw); err != nil {
+	if err == nil {
+		err = l.parse(s.Text(), true)
+	}
+	if err != nil {
 		return fmt.Errorf("parse line: %w", err)
 	}
 	is := Header{Seq: l.Seq, Time: l.Time, Object: l.Object, Truncated: l.Incomplete()}
@@ -45,15 +58,17 @@ func ParseHeader(raw []byte, h *Header) error {
 		field Field
 		to    *string
 	}{
-		{FieldType, (*string)(&is.Type)}, {
-			FieldOrigin, (*string)(&is.Origin),
-		}, {FieldID, &is.ID}, {FieldStream, &is.Stream},
-		{FieldNamespace, &is.Namespace}, {FieldName, &is.Name}, {FieldUID, &is.UID}, {
-			FieldResourceVersion, &is.ResourceVersion,
-		},
-		{FieldClusterUID, &is.ClusterUID}, {FieldReason, (*string)(&is.Reason)}, {
-			FieldFromResourceVersion, &is.FromResourceVersion,
-		},
+		{FieldType, (*string)(&is.Type)},
+		{FieldOrigin, (*string)(&is.Origin)},
+		{FieldID, &is.ID},
+		{FieldStream, &is.Stream},
+		{FieldNamespace, &is.Namespace},
+		{FieldName, &is.Name},
+		{FieldUID, &is.UID},
+		{FieldResourceVersion, &is.ResourceVersion},
+		{FieldClusterUID, &is.ClusterUID},
+		{FieldReason, (*string)(&is.Reason)},
+		{FieldFromResourceVersion, &is.FromResourceVersion},
 	} {
 		value := l.values[m.field]
 		inside := rawjson.Inside(value)
@@ -63,7 +78,7 @@ func ParseHeader(raw []byte, h *Header) error {
 		*m.to, _ = rawjson.Text(inside) // its escapes have been checked
 	}
 	if is.ID == "" {
-		return errNotLine
+		return fmt.Errorf("parse line: %w", errNotLine)
 	}
 	if value := l.values[FieldTerm]; value != nil {
 		if err := json.Unmarshal(value, &is.Term); err != nil {
@@ -77,4 +92,15 @@ func ParseHeader(raw []byte, h *Header) error {
 	}
 	*h = is
 	return nil
+}
+
+// check checks that a text is one value of compact JSON.
+func check(s *rawjson.Scanner) error {
+	switch {
+	case len(s.Text()) == 0:
+		return errNotLine
+	case s.Control():
+		return errors.New("control character in a string")
+	}
+	return s.End(s.Skip(0, 0))
 }

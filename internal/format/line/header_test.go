@@ -1,6 +1,7 @@
 package line
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -39,6 +40,10 @@ func TestParseHeader(t *testing.T) {
 			Header{Seq: 3, Time: at, Type: Deleted, Origin: FromRelist, ID: "u/5/DELETED", Stream: "pods", Name: "a\x01\uFFFD", UID: "u"},
 		},
 		{
+			`{"seq":4,` + stamp + `,"type":"ADDED","id":"x","stream":"s","object":{},"name":"a","count":{"added":1}}`,
+			Header{Seq: 4, Time: at, Type: Added, ID: "x", Stream: "s", Name: "a", Count: &Count{Added: 1}},
+		},
+		{
 			`{ "truncated": true, "seq" : 1 , ` + stamp + ",\n" + `"type":"GAP", "i\u0064":"x", "stream":"s" }`,
 			Header{Seq: 1, Time: at, Type: Gap, ID: "x", Stream: "s", Truncated: true},
 		},
@@ -46,7 +51,8 @@ func TestParseHeader(t *testing.T) {
 		for _, end := range []string{"", "\n"} {
 			h := Header{Reason: "left over", Count: &Count{}}
 			err := ParseHeader([]byte(c.line+end), &h)
-			if _, object, ok := strings.Cut(c.line, `,"object":`); ok != (h.Object != nil) || ok && object != string(h.Object)+"}" {
+			_, object, has := strings.Cut(c.line, `,"object":`)
+			if has != (h.Object != nil) || has && (!json.Valid(h.Object) || !strings.HasPrefix(object, string(h.Object))) {
 				t.Errorf("%s: object %s", c.line, h.Object)
 			}
 			h.Object = nil
@@ -54,6 +60,15 @@ func TestParseHeader(t *testing.T) {
 				t.Errorf("%s: %v\ngot  %+v\nwant %+v", c.line, err, h, c.want)
 			}
 		}
+	}
+}
+
+// The object of a line that somebody has rewritten with white space is compact again.
+func TestParseHeaderOfSpacedLine(t *testing.T) {
+	var h Header
+	raw := `{ "seq": 1, ` + stamp + `, "type": "ADDED", "id": "x", "stream": "s", "object": { "a": [ 1, " b " ] } }`
+	if err := ParseHeader([]byte(raw), &h); err != nil || string(h.Object) != `{"a":[1," b "]}` {
+		t.Errorf("object %s, %v", h.Object, err)
 	}
 }
 

@@ -91,14 +91,17 @@ var errNotLine = errors.New("not a journal line")
 //
 // kubejournal writes the object last, and only what precedes it is read then. Where others have put the members
 // into another order, the object is passed over.
-func (l *Fields) Parse(raw []byte) error {
+func (l *Fields) Parse(raw []byte) error { return l.parse(raw, false) }
+
+// parse is Parse. If whole is set, it also reads what follows the object.
+func (l *Fields) parse(raw []byte, whole bool) error {
 	raw = bytes.TrimSpace(raw)
 	*l = Fields{Raw: raw}
 	c := rawjson.NewCursor(raw)
 	next := 0
 	for more := c.Take('{'); more; more = c.Take(',') {
 		key, ok := c.Key()
-		if string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
+		if !whole && string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
 			l.Object = raw[c.Offset() : len(raw)-1]
 			return nil
 		}

@@ -2,7 +2,7 @@ package line
 
 import "strconv"
 
-// Type is what happened: what a watch calls it, or one of the two types that only a journal line has.
+// Type is what happened: what a watch calls it, or one of the types that only a journal line has.
 type Type string
 
 // The types of a watch event, then those of lines about the stream itself.

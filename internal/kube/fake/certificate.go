@@ -36,7 +36,7 @@ func newAuthority() *authority {
 	der := sign(template, template, key.Public(), key)
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		panic(fmt.Sprintf("kubefake: parse certificate: %v", err))
+		panic(fmt.Sprintf("fake: parse certificate: %v", err))
 	}
 	return &authority{
 		pem:         pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
@@ -54,7 +54,7 @@ func (a *authority) issueClient() (der, certificate, key []byte) {
 	}, a.certificate.Leaf, private.Public(), a.certificate.PrivateKey)
 	secret, err := x509.MarshalECPrivateKey(private)
 	if err != nil {
-		panic(fmt.Sprintf("kubefake: encode key: %v", err))
+		panic(fmt.Sprintf("fake: encode key: %v", err))
 	}
 	return der, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})
@@ -63,7 +63,7 @@ func (a *authority) issueClient() (der, certificate, key []byte) {
 func newKey() *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		panic(fmt.Sprintf("kubefake: make key: %v", err))
+		panic(fmt.Sprintf("fake: make key: %v", err))
 	}
 	return key
 }
@@ -78,7 +78,7 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 	template.NotAfter = time.Now().Add(24 * time.Hour)
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
-		panic(fmt.Sprintf("kubefake: make certificate: %v", err))
+		panic(fmt.Sprintf("fake: make certificate: %v", err))
 	}
 	return der
 }

@@ -150,7 +150,7 @@ type customListMeta struct {
 func marshal(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("kubefake: encode: %v", err)) // all that is stored came out of JSON
+		panic(fmt.Sprintf("fake: encode: %v", err)) // all that is stored came out of JSON
 	}
 	return data
 }

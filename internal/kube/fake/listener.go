@@ -44,7 +44,7 @@ func newListener(inMemory bool) *listener {
 	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		panic(fmt.Sprintf("kubefake: listen: %v", err))
+		panic(fmt.Sprintf("fake: listen: %v", err))
 	}
 	l.addr = tcp.Addr()
 	l.listen(tcp)

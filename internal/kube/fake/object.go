@@ -360,11 +360,11 @@ func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }
 func deepCopy(object map[string]any) map[string]any {
 	data, err := json.Marshal(object)
 	if err != nil {
-		panic(fmt.Sprintf("kubefake: object is not JSON: %v", err))
+		panic(fmt.Sprintf("fake: object is not JSON: %v", err))
 	}
 	copied, err := decodeObject(data)
 	if err != nil {
-		panic(fmt.Sprintf("kubefake: object is not JSON: %v", err))
+		panic(fmt.Sprintf("fake: object is not JSON: %v", err))
 	}
 	return copied
 }

@@ -84,7 +84,7 @@ func (s *Server) addResource(r Resource, st *store) *resource {
 	}
 	gr := schema.GroupResource{Group: r.Group, Resource: r.Resource}
 	if s.find(gr) != nil {
-		panic(fmt.Sprintf("kubefake: add resource %s: served already", gr))
+		panic(fmt.Sprintf("fake: add resource %s: served already", gr))
 	}
 	res := &resource{Resource: r, store: st}
 	s.resources = append(s.resources, res)
@@ -134,7 +134,7 @@ func (s *Server) find(gr schema.GroupResource) *resource {
 func (s *Server) mustFind(gr schema.GroupResource) *resource {
 	r := s.find(gr)
 	if r == nil {
-		panic(fmt.Sprintf("kubefake: change resource %s: not served", gr))
+		panic(fmt.Sprintf("fake: change resource %s: not served", gr))
 	}
 	return r
 }

@@ -175,7 +175,7 @@ func New(opts Options) *Server {
 	}
 	s.serving.Go(func() {
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-			panic(fmt.Sprintf("kubefake: serve: %v", err))
+			panic(fmt.Sprintf("fake: serve: %v", err))
 		}
 	})
 	return s

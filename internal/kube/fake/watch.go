@@ -360,7 +360,7 @@ func (st *stream) frame(e event) []byte {
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, bytes.TrimSpace(line), "", "  "); err != nil {
-		panic("kubefake: indent frame: " + err.Error()) // it is rendered from JSON
+		panic("fake: indent frame: " + err.Error()) // it is rendered from JSON
 	}
 	b.WriteByte('\n')
 	return b.Bytes()

@@ -285,7 +285,7 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 }
 
 // Comparison is a version of an object beside the one stored before it. It, and what its methods return, is valid until
-// the store's next Compare, and as long as the object is unchanged. The zero Comparison knows nothing.
+// the store's next Compare or Missing, and as long as the object is unchanged. The zero Comparison knows nothing.
 type Comparison struct {
 	store  *Store
 	before Version
