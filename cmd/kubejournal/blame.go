@@ -22,8 +22,7 @@ A write that replaced a parent counts for all that is below it, and one that mov
 the gap" is a value that was written while the server's history was gone; "or before" one that is older than the journal. A
 field manager is a program's name, not a person; into a pipe, and with -o wide, as the API has it (kubectl-set).
 
--o json has what names the object, seq and time of its version, and fields: path, value, and of the write seq, time,
-writtenAt,
+-o json has what names the object, seq and time of its version, and fields: path, value, and of the write seq, time, writtenAt,
 manager, subresource, origin (watch: this line's; gap, between or older: as above, not before what after says); removed in
 the same form, missed, deleted, and notCovered. Several clusters have a document each. Fields may be added.
 `

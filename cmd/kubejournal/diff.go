@@ -15,8 +15,7 @@ const diffHelp = `Show what changed between two times, of an object, in a namesp
 was added, deleted or changed. Without --until it is up to now or, where --since is a time or a line, the last time that the
 journal covers.
 
-A difference does not show what changed and changed back,
-nor what came and went in between: stderr counts and names that,
+A difference does not show what changed and changed back, nor what came and went in between: stderr counts and names that,
 and 'kubejournal history' shows it. What says little, such as the counts in a status, is left out and counted; --all shows it.
 
 -o json is a line for each object: change (ADDED, MODIFIED, DELETED; REVERTED: changed and changed back; TRANSIENT: came and

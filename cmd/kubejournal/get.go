@@ -41,8 +41,7 @@ has the times between which it was. BY is the field manager that wrote the versi
 a pipe, and with -o wide, as the API has it (kubectl-set). The columns of a custom resource are those of its
 CustomResourceDefinition, if that is in the journal.
 
---clean writes YAML that kubectl apply takes,
-Namespaces and CustomResourceDefinitions first: without what the server sets,
+--clean writes YAML that kubectl apply takes, Namespaces and CustomResourceDefinitions first: without what the server sets,
 addresses and ports that it has chosen, and references to owners, without whom the garbage collector would delete the object
 again. Finalizers stay. stderr names what is left out because a controller makes it again, and what is refused because the
 journal does not have all of it, such as a Secret's redacted values: then the exit status is 1. It also names objects that are

@@ -19,7 +19,7 @@ func ParsePath(text string) (Path, error) {
 	p, err := fieldpath.ParseAny(text)
 	if err != nil {
 		return nil, fmt.Errorf(
-			"%q is not a field; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text,
+			"%q is not a field: %w; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text, err,
 		)
 	}
 	return p, nil

@@ -206,7 +206,7 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 		}
 		t.skipping, t.reread = false, false
 		if l.Seq <= t.last {
-			t.o.notice("the journal goes on with line %d behind line %d: it was begun anew, or lines were taken back",
+			t.o.notice("the journal continues with line %d after line %d: it was started over, or lines were taken back",
 				l.Seq, t.last)
 		}
 		if t.last > 0 {

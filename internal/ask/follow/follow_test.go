@@ -259,7 +259,7 @@ func TestMissing(t *testing.T) {
 	}
 	want := []string{
 		"lines 6 to 9 are not in the journal's files any more",
-		"the journal goes on with line 1 behind line 12: it was begun anew, or lines were taken back",
+		"the journal continues with line 1 after line 12: it was started over, or lines were taken back",
 	}
 	if !slices.Equal(f.notices, want) {
 		t.Errorf("notices %q", f.notices)

@@ -166,7 +166,7 @@ func verifyLines(s *archive.Segment, x *index.Index, fn func(string)) error {
 			fn(fmt.Sprintf("%s has %d damaged bytes at offset %d", s.Path, l.Offset-end, end))
 		}
 		if l.Seq != next && (at == 0 || !stand[at-1] || l.Seq < next) {
-			fn(fmt.Sprintf("%s goes on with line %d behind line %d", s.Path, l.Seq, next-1))
+			fn(fmt.Sprintf("%s continues with line %d after line %d", s.Path, l.Seq, next-1))
 		}
 		next, end = l.Seq+1, l.Offset+l.Size
 	}

@@ -44,7 +44,7 @@ const MaxDepth = 100
 
 // Append appends a JSON value as YAML, as kubectl prints it: members sorted, strings quoted and folded as
 // sigs.k8s.io/yaml does, up to MaxDepth. [object] gives an object as an item of a List. Control characters are escaped;
-// see rows.AppendLines for terminals.
+// see terminal.AppendLines for terminals.
 func Append(dst, value []byte, o Options) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()

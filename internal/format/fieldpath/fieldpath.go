@@ -21,7 +21,7 @@ type Step struct {
 func Parse(path string) ([]Step, error) { return parse(path, false) }
 
 // ParseAny reads a path as an argument or an answer has it: one that Parse reads, also with elements by position or
-// name ([0], [web]), with * as a key, with a dot before it, and with keys that Parse wants quoted; or a JSON Pointer.
+// name ([0], [web]), with * as a key, with a dot before it or before a bracket, and with keys that Parse wants quoted; or a JSON Pointer.
 // It reads "" as no steps.
 func ParseAny(path string) (steps []Step, err error) {
 	if strings.HasPrefix(path, "/") {
@@ -54,7 +54,9 @@ func parse(path string, all bool) (steps []Step, err error) {
 			if rest[0] != '.' {
 				return nil, fmt.Errorf("expected a dot before %q", rest)
 			}
-			rest = rest[1:]
+			if rest = rest[1:]; all && strings.HasPrefix(rest, "[") { // as jq writes it
+				continue
+			}
 		}
 		key := rest
 		if n := strings.IndexAny(rest, ".["); n >= 0 {

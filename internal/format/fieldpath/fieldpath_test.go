@@ -28,6 +28,7 @@ func TestParseAny(t *testing.T) {
 		".":                           nil,
 		".spec.replicas":              {{Key: "spec"}, {Key: "replicas"}},
 		"containers[web].image":       {{Key: "containers"}, {Key: "web"}, {Key: "image"}},
+		".spec.containers.[0].image":  {{Key: "spec"}, {Key: "containers"}, {Key: "0"}, {Key: "image"}},
 		"data.*":                      {{Key: "data"}, {Each: true}},
 		`*[*]["*"]`:                   {{Each: true}, {Each: true}, {Key: "*"}},
 		"a b.$(c)":                    {{Key: "a b"}, {Key: "$(c)"}},
@@ -38,7 +39,7 @@ func TestParseAny(t *testing.T) {
 			t.Errorf("%s: %+v, %v", path, got, err)
 		}
 	}
-	for _, path := range []string{"[", "a[", "a[]", "..a", "a..b", "a.", "a[web]b", `a["b]`, `a["b"`, `a["\q"]`} {
+	for _, path := range []string{"[", "a[", "a[]", "..a", "a..b", "a.", "a.[", "a[web]b", `a["b]`, `a["b"`, `a["\q"]`} {
 		if got, err := ParseAny(path); err == nil {
 			t.Errorf("%s: %+v", path, got)
 		}
