@@ -125,8 +125,9 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 }
 
 // mustRedeliver reports whether the list must write every object, not only differences. That is so after a restore of
-// the server, where an equal resourceVersion no longer means an equal object; after a list by another replica that it did
-// not finish, or that this one has not followed to its end; and where the checkpoint is lost and others may have written.
+// the server, where an equal resourceVersion no longer means an equal object; after a list by another replica that it
+// did not finish, or that this one has not followed to its end; and where the checkpoint is lost and others may have
+// written.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
 	case s.state.PendingGap == line.PositionAheadOfServer, s.state.PendingGap == line.CheckpointLost && s.listsBack():

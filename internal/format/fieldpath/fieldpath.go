@@ -21,8 +21,8 @@ type Step struct {
 func Parse(path string) ([]Step, error) { return parse(path, false) }
 
 // ParseAny reads a path as an argument or an answer has it: one that Parse reads, also with elements by position or
-// name ([0], [web]), with * as a key, with a dot before it or before a bracket, and with keys that Parse wants quoted; or a JSON Pointer.
-// It reads "" as no steps.
+// name ([0], [web]), with * as a key, with a dot before it or before a bracket, and with keys that Parse wants quoted;
+// or a JSON Pointer. It reads "" as no steps.
 func ParseAny(path string) (steps []Step, err error) {
 	if strings.HasPrefix(path, "/") {
 		for _, key := range PointerSteps(path) {

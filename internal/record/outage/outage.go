@@ -8,9 +8,9 @@
 // Otherwise what was held back is logged: a stream that fails alone shows as such, and several that say the same have
 // one line.
 //
-// The daemon also asks the server for one thing every few seconds (streams.Manager.Pulse). Where that fails twice in a row,
-// there is an outage too, although watches may be open: a server that hangs ends none, and one that refuses a token or
-// its rights only those that are reopened.
+// The daemon also asks the server for one thing every few seconds (streams.Manager.Pulse). Where that fails twice in a
+// row, there is an outage too, although watches may be open: a server that hangs ends none, and one that refuses a
+// token or its rights only those that are reopened.
 package outage
 
 import (

@@ -214,9 +214,9 @@ func (r *Recorder) MarkPublished(version uint64) {
 	}
 }
 
-// Declare publishes that a stream begins its first list, or one after a restore, and returns when the other replicas can
-// read it. A replica that takes over during the list then writes every object again. undone means that the server was
-// restored once more than restored says, so that the position published before is not valid any more.
+// Declare publishes that a stream begins its first list, or one after a restore, and returns when the other replicas
+// can read it. A replica that takes over during the list then writes every object again. undone means that the server
+// was restored once more than restored says, so that the position published before is not valid any more.
 func (r *Recorder) Declare(ctx context.Context, stream string, undone bool, restored uint64) error {
 	p := &r.positions
 	for needed := uint64(0); ; {
