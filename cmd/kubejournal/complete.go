@@ -79,8 +79,8 @@ func parsedOnce(cmd *cobra.Command) {
 	}
 }
 
-// objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas,
-// the NAME behind its slash, or a NAME behind a RESOURCE of its own.
+// objectNames completes a word that names objects: the last of several RESOURCEs separated by commas, the NAME after
+// RESOURCE/, or a NAME where the word before is a RESOURCE.
 func objectNames(ctx context.Context, j *archive.Journal, namespaces, args []string, word string) []string {
 	resource, _, slash := strings.Cut(word, "/")
 	before := resource + "/"
@@ -103,7 +103,7 @@ func objectNames(ctx context.Context, j *archive.Journal, namespaces, args []str
 	return after(before, all)
 }
 
-// after returns names with what comes before each.
+// after returns names, each with before in front.
 func after(before string, names []string) []string {
 	all := make([]string, len(names))
 	for i, name := range names {

@@ -20,8 +20,8 @@ func newCoverageCommand() *cobra.Command {
   deployments.apps  2026-11-20 14:00:02  14:07:31  7m29s  GAP Expired, 2 objects differed
                     2026-11-20 14:07:50  15:10:22  1h3m   ongoing
 
-"late" is an interval of which the lines came late: the daemon was down or could not reach the server, and resumed
-where it was. Between two intervals changes may be missing, unless there was no difference. "ongoing" is as far as the file
+In a "late" interval, lines came late: the daemon was down or could not reach the server, and then resumed where it was.
+Between two intervals changes may be missing, unless there was no difference. "ongoing" is as far as the file
 says: a daemon that was killed could not say otherwise.
 
 An interval FOR 0s is a list that was complete; nothing after it is certain.

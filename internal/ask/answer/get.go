@@ -319,7 +319,7 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 	}
 	clusters := all[0].cluster != ""
 	var head []string
-	var cut []int // what is cut first is behind
+	var cut []int // the first to be cut is last
 	if clusters {
 		cut, head = append(cut, len(head)), append(head, "CLUSTER")
 	}

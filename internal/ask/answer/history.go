@@ -614,7 +614,7 @@ func (h *history) explain(doubtful bool) {
 		h.o.note("%s", h.writers())
 	}
 	if h.truncated > 0 {
-		h.o.note("%s may match: of a truncated line, or behind one, not all changes are known",
+		h.o.note("%s may match: of a truncated line, or after one, not all changes are known",
 			count(h.truncated, "version"))
 	}
 	if h.removed > 0 {

@@ -64,7 +64,7 @@ func (p Path) appendAdded(ops []byte, pointer string, value []byte) []byte {
 }
 
 // at reports whether the pointer of an operation leads to the path, below or above it. changed is what is there before
-// or behind the operation: what it removes is not in the object.
+// or after the operation: what it removes is not in the object.
 func (p Path) at(pointer string, object, changed []byte) bool {
 	rest := strings.TrimPrefix(pointer, "/")
 	at := ""

@@ -56,7 +56,7 @@ func (r *Reader) Read(s *Segment, x *index.Index, seq uint64, offset int64) (*li
 
 // seek makes lines begin at an offset of a segment.
 func (r *Reader) seek(s *Segment, x *index.Index, offset int64) error {
-	const far = 256 << 10 // a plain file is entered anew after so many bytes
+	const far = 256 << 10 // a plain file is entered again after so many bytes
 	if r.of == s && offset >= r.at {
 		if _, member := x.Member(offset); s.Gzip && member <= r.at || !s.Gzip && offset-r.at < far {
 			return r.lines.Skip(offset - r.at)

@@ -22,7 +22,7 @@ import (
 )
 
 // OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines
-// are merged into a temporary folder, which Close removes. seq is counted anew, and term is as it was. With one path it
+// are merged into a temporary folder, which Close removes. seq is counted again, and term is as it was. With one path it
 // is Open, then Resolve. With an *UnknownError the journal is returned all the same: what it may not have of that name
 // can be asked.
 func OpenAll(
@@ -204,7 +204,7 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *argument.Selection
 		if len(early) == 0 {
 			return plan, nil
 		}
-		for _, i := range slices.Backward(early) { // they are opened anew, after the others
+		for _, i := range slices.Backward(early) { // they are reopened, after the others
 			again, err := Open(of[i].path, func(string) {})
 			if err != nil {
 				return nil, err
@@ -439,7 +439,7 @@ func (j *Journal) selected(
 		*missing += x.FirstSeq - next
 	}
 	steps, err := Again(j, func() ([]Step, error) {
-		x, err := j.Index(ctx, i) // a damaged one was made anew
+		x, err := j.Index(ctx, i) // a damaged one was made again
 		if err != nil {
 			return nil, err
 		}

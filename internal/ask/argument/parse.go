@@ -23,8 +23,8 @@ const Times = "now, 90m, 2d or 5 minutes ago, 14:02, yesterday 14:02, 2026-11-20
 //   - Unix seconds, which may have a fraction, or milliseconds, also after an @;
 //   - seq:1234, a line, or rv:1234, a version of the server.
 //
-// What the clock shows twice, as it is put back, is the first time, unless the zone's name says that it is the second
-// one.
+// A time that the clock shows twice, when daylight saving time ends, is the first one, unless the zone's name says that
+// it is the second.
 func ParseMoment(text string, now time.Time) (Moment, error) {
 	given := text
 	text = strings.TrimSpace(text)

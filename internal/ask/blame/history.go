@@ -30,8 +30,8 @@ const (
 	Watch Origin = "watch"
 	// Gap is a write that was found by comparison after a GAP. It was made after Write.After.
 	Gap Origin = "gap"
-	// Between is a write of one of several versions, of which the journal has only the last one whole. It is not older
-	// than Write.After. A redacted value has it too where lines do not say whether what it hides has changed.
+	// Between is a write of one of several versions; the journal has only the last of them whole. It is not older than
+	// Write.After. A redacted value has this origin too where lines do not say whether the hidden value has changed.
 	Between Origin = "between"
 	// Older is a write that is at least as old as the line, the first that has the value. It is not older than
 	// Write.After, the object's creation.

@@ -26,7 +26,7 @@ const (
 )
 
 // errRewritten says that a file does not hold any more what was read from it.
-var errRewritten = errors.New("file was truncated or written anew")
+var errRewritten = errors.New("file was truncated or rewritten")
 
 // active reads a file that is appended to, and makes sure that it is still the same.
 type active struct {
@@ -136,7 +136,7 @@ func (t *tail) drain(ctx context.Context) error {
 			}
 			continue
 		case errors.Is(err, errRewritten):
-			t.o.notice("%s was truncated or written anew, reading it again", t.path)
+			t.o.notice("%s was truncated or rewritten, reading it again", t.path)
 			t.seek(0)
 			t.skipping, t.reread = t.last > 0, true
 			continue

@@ -193,7 +193,7 @@ func testFollow(t *testing.T, rng *rand.Rand) {
 		t.Errorf("after%s: the lines are not those that were written", done)
 	}
 	for _, n := range f.notices {
-		if !strings.Contains(n, "was truncated or written anew") {
+		if !strings.Contains(n, "was truncated or rewritten") {
 			t.Errorf("after%s: %s", done, n)
 		}
 	}

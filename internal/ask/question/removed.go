@@ -12,9 +12,9 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// removed returns a doubt for each namespace and stream of which lines were removed to make room for others, in some
+// removed returns a doubt for each namespace and stream whose lines were removed to make room for others, in some
 // segments and between two moments, each of which may be zero. What is left of such a segment is as it was. Segments
-// behind the last one count as far as they may have lines that were made by the second moment.
+// after the last one count if they may have lines of changes that were made by the second moment.
 func (j *Journal) removed(
 	ctx context.Context, s *argument.Selection, first, last int, since, until argument.Moment,
 ) (doubts []Doubt, err error) {

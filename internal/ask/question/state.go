@@ -24,9 +24,9 @@ type Item struct {
 	// such line any more: then Gone is true.
 	Last index.Place
 	Gone bool
-	// Deleted says that it was deleted, where the question is for that: the line is its deletion, or the last one
-	// before if that one does not have the object; or its stream was begun anew since, and the object was not there any
-	// more. Deleted sets when that was: at Ended or, if it was found after a gap, between EndedAfter and Ended.
+	// Deleted says that it was deleted, where the question is for that: Last is its deletion, or the line before if the
+	// deletion does not have the object; or its stream started over since without the object. Journal.Deleted sets when
+	// that was: at Ended or, if it was found after a gap, between EndedAfter and Ended.
 	Deleted           bool
 	EndedAfter, Ended time.Time
 	Created           time.Time // in whole seconds; zero where it is not known
@@ -262,7 +262,7 @@ func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
 	return nil
 }
 
-// forget marks as deleted what was not there any more when its stream was begun anew in some segments.
+// forget marks as deleted what was not there any more when its stream started over in some segments.
 func (j *Journal) forget(ctx context.Context, found map[key][]Item, c *cut, first, last int) error {
 	var segments []*index.Index
 	for i := first; i <= last; i++ {

@@ -102,7 +102,7 @@ func (j *Journal) epochOf(
 	e = epochs[i]
 	if e.to > 0 && version > e.complete {
 		return e, nil, &Doubt{
-			Stream: stream, Reason: fmt.Sprintf("version %d is in a gap behind version %d", version, e.complete),
+			Stream: stream, Reason: fmt.Sprintf("version %d is in a gap after version %d", version, e.complete),
 		}, nil
 	}
 	seqs, err = j.seqsOf(ctx, stream, e)
@@ -116,7 +116,7 @@ func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) 
 	if err != nil || doubt != nil {
 		return e.to, doubt, err
 	}
-	n, err := j.behind(ctx, seqs, version)
+	n, err := j.after(ctx, seqs, version)
 	switch {
 	case err != nil:
 		return 0, nil, err
@@ -127,7 +127,7 @@ func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) 
 	case e.version == version:
 		return e.from, nil, nil
 	}
-	if n, err = j.behind(ctx, seqs, version-1); err != nil {
+	if n, err = j.after(ctx, seqs, version-1); err != nil {
 		return 0, nil, err
 	} else if n < len(seqs) {
 		return seqs[n].Seq, nil, nil
@@ -142,7 +142,7 @@ func (j *Journal) fromVersion(ctx context.Context, stream string, version uint64
 	if err != nil || doubt != nil {
 		return e.to, doubt, err
 	}
-	n, err := j.behind(ctx, seqs, version-1)
+	n, err := j.after(ctx, seqs, version-1)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -178,10 +178,10 @@ func (j *Journal) notYet(ctx context.Context, stream string, version uint64) (ui
 	}, nil
 }
 
-// behind returns the index of the first of an epoch's lines that is at a later version, or how many there are. A
+// after returns the index of the first of an epoch's lines that is at a later version, or how many there are. A
 // replica that has lost its checkpoint may begin a term with some lines of an earlier one again: within a term alone
 // versions are in order.
-func (j *Journal) behind(ctx context.Context, seqs []index.Place, version uint64) (int, error) {
+func (j *Journal) after(ctx context.Context, seqs []index.Place, version uint64) (int, error) {
 	if len(seqs) == 0 {
 		return 0, nil
 	}
@@ -195,9 +195,9 @@ func (j *Journal) behind(ctx context.Context, seqs []index.Place, version uint64
 	}
 	if first != last {
 		half := len(seqs) / 2
-		n, err := j.behind(ctx, seqs[:half], version)
+		n, err := j.after(ctx, seqs[:half], version)
 		if err == nil && n == half {
-			n, err = j.behind(ctx, seqs[half:], version)
+			n, err = j.after(ctx, seqs[half:], version)
 			n += half
 		}
 		return n, err
@@ -247,7 +247,7 @@ func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err e
 			}
 			if l.Type == index.Synced {
 				if n := len(all); n > 0 && all[n-1].to == 0 {
-					all = all[:n-1] // begun anew
+					all = all[:n-1] // it started over
 				}
 				version, ok := line.VersionNumber(f.Text(line.FieldResourceVersion))
 				if !ok {

@@ -32,7 +32,7 @@ type Options struct {
 	Without []string
 	// Lines writes every string of several lines as such, for diffs. kubectl does not where a line has a tab, a
 	// trailing blank or an emoji: the string is then one in double quotes, and a change of one character breaks all of
-	// it anew.
+	// it again.
 	Lines bool
 }
 

@@ -193,7 +193,7 @@ func (d *decoder) uid(uids *decoder) string {
 	return "\x00" + string(b)
 }
 
-// end reports whether the block was whole, and nothing is behind its last item.
+// end reports whether the block was whole, and nothing comes after its last item.
 func (d *decoder) end() error {
 	if d.bad || len(d.b) > 0 {
 		return ErrDamaged

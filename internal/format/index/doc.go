@@ -24,7 +24,7 @@
 //	           48  bytes of it as gzip in the members that the directory lists, 0 where it was not compressed (8)
 //	           56  where the directory begins (8), and its bytes (4)
 //	           68  CRC-32C of the 68 bytes before (4)
-//	blocks     each with its CRC-32C (4) behind it, in this order: lines, objects, names
+//	blocks     each with its CRC-32C (4) after it, in this order: lines, objects, names
 //	directory  a block too; it ends the file
 //
 // The checksum of a block begins with those of the header's bytes 0 to 56 and of the block's place in the file, so that
@@ -34,7 +34,7 @@
 //	           the objects that were there when the segment began, else 0; time of the earliest and the latest line,
 //	           as received; the earliest time at which a late line was written, 0 for none (5 x 8)
 //	           number of earlier segments; seq of the first line of each, as varints
-//	           number of streams, in the order of names, and behind them one without a name, of what REMOVED lines are
+//	           number of streams, in the order of names, and after them one without a name, of what REMOVED lines are
 //	           about, if there are any; each with name, cluster, group, version, resource and kind, which are
 //	           texts from its last line, and the lines about itself (GAP and SYNCED): their number, then the index of
 //	           each as a varint, from the one before; then in the same way the first lines of lists of what existed;
@@ -45,7 +45,7 @@
 //	           before
 //	           number of blocks of lines, and the bytes of each
 //	           number of blocks of objects; for each the stream, bytes, and the namespace and name of its first object
-//	           bytes of the block of names; behind it the CRC-32C of the segment's bytes (4)
+//	           bytes of the block of names; after it the CRC-32C of the segment's bytes (4)
 //	lines      1024 lines, the last block fewer. Where the first one begins and the time before it (2 varints), then for
 //	           each: its bytes, end included; its time as a delta; a byte: 1 to 6 is its type, as in Types, 8 that it
 //	           says when its version was written, 16 that it is not where the line before ends with the next seq, 32 that
@@ -53,7 +53,7 @@
 //	           with 8 the seconds between writing and receiving, a delta; with 16 by how much its seq and where it
 //	           begins differ from that, two deltas
 //	objects    objects of one stream by namespace, name and uid. The bytes of the fields and of the texts (2 varints), a text
-//	           that is the uids, then the fields and behind them the texts, compressed with DEFLATE (RFC 1951). A uid is a
+//	           that is the uids, then the fields and after them the texts, compressed with DEFLATE (RFC 1951). A uid is a
 //	           varint in the fields, and its bytes in the uids: 0 and the 16 bytes of a UUID, or one more than its length
 //	           and its bytes. The fields of each object: how many bytes of namespace, a zero byte and name are those of
 //	           the object before (0 for a block's first); a byte: 1 it was there before the segment, 2 it refers to
@@ -68,5 +68,5 @@
 //	names      number of CustomResourceDefinitions that lines were about, up to the segment's end; for each its name and
 //	           what Names documents, both texts
 //
-// Where nothing is listed the number is 0. Nothing is behind the last item of a block.
+// Where nothing is listed the number is 0. Nothing comes after the last item of a block.
 package index

@@ -424,7 +424,7 @@ func (x *Index) Objects(stream int, namespace, name *string) iter.Seq2[*Object, 
 			}
 			if name != nil && o.Name != *name {
 				if namespace != nil {
-					return // behind it
+					return // it is past
 				}
 				continue
 			}

@@ -30,23 +30,20 @@ type Header struct {
 	Truncated bool   // Object is less than the stream's lines have
 }
 
+var errControl = errors.New("control character in a string")
+
 // ParseHeader reads a line back, with or without its newline. Anything but one complete JSON object with the members
 // that every line has is an error, so a torn line is one. Unlike Fields.Parse it checks all of the line.
 func ParseHeader(raw []byte, h *Header) error {
 	*h = Header{}
 	var (
-		s rawjson.Scanner
-		l Fields
+		s       rawjson.Scanner
+		compact []byte
+		l       Fields
 	)
 	defer s.Release()
 	s.Reset(rawjson.TrimSpace(raw))
-	err := check(&s)
-	if err != nil {
-		if compact, ok := rawjson.AppendCompact(nil, s.Text()); ok && len(compact) < len(s.Text()) {
-			s.Reset(compact) // white space was all that was wrong
-			err = check(&s)
-		}
-	}
+	err := s.ReadCompact(&compact, func() error { return check(&s) })
 	if err == nil {
 		err = l.parse(s.Text(), true)
 	}
@@ -100,7 +97,7 @@ func check(s *rawjson.Scanner) error {
 	case len(s.Text()) == 0:
 		return errNotLine
 	case s.Control():
-		return errors.New("control character in a string")
+		return errControl
 	}
 	return s.End(s.Skip(0, 0))
 }

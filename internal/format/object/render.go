@@ -95,7 +95,7 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 		o.valid = rawjson.AppendValid(o.valid[:0], raw)
 		r.s.Reset(o.valid)
 	}
-	err := readCompact(&r.s, &o.compact, func() error { return r.scan(o) })
+	err := r.s.ReadCompact(&o.compact, func() error { return r.scan(o) })
 	switch {
 	case err != nil:
 	case o.have&metadata.bit() == 0:
@@ -111,20 +111,6 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 		o.redactCopies()
 	}
 	return nil
-}
-
-// readCompact lets read go through the text that the scanner has. The scanner takes only compact JSON: if white space
-// is all that was wrong, read is called again, with a compact copy in buf.
-func readCompact(s *rawjson.Scanner, buf *[]byte, read func() error) error {
-	err := read()
-	if err != nil {
-		var ok bool
-		if *buf, ok = rawjson.AppendCompact((*buf)[:0], s.Text()); ok && len(*buf) < len(s.Text()) {
-			s.Reset(*buf)
-			err = read()
-		}
-	}
-	return err
 }
 
 // scan is Scan for the compact JSON that the scanner has.

@@ -73,6 +73,20 @@ func (s *Scanner) Err() error { return s.err }
 // none.
 func (s *Scanner) Control() bool { return s.x.control }
 
+// ReadCompact calls read, which goes through the text. If white space is all that is wrong, the text becomes a compact
+// copy in buf, and read is called again.
+func (s *Scanner) ReadCompact(buf *[]byte, read func() error) error {
+	err := read()
+	if err != nil {
+		var ok bool
+		if *buf, ok = AppendCompact((*buf)[:0], s.b); ok && len(*buf) < len(s.b) {
+			s.Reset(*buf)
+			err = read()
+		}
+	}
+	return err
+}
+
 // Wide reports whether the text has bytes beyond ASCII, so that it may not be UTF-8.
 func (s *Scanner) Wide() bool { return s.x.wide }
 
