@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -309,6 +310,36 @@ func TestPausesBeginAgain(t *testing.T) {
 		w.synced()
 		w.srv.BreakWatches()
 		w.awaitFor(3*client.FirstPause, "it watches again", w.watching)
+		w.check()
+	})
+}
+
+// A list that takes long is not followed by the next one at once, even if no position of it can be watched.
+func TestRestBetweenLists(t *testing.T) {
+	bubble(t, fake.Options{}, entries("configmaps"), func(w *harness) {
+		const takes, during = 20 * time.Second, 10 * time.Minute
+		var begun atomic.Int32
+		w.put(configMaps, "a")
+		w.srv.SetFault(func(r fake.Request) *fake.Fault {
+			switch {
+			case r.Resource != "configmaps":
+				return nil
+			case lists(r):
+				begun.Add(1)
+				return &fake.Fault{Delay: takes, Stream: fake.Gone, AfterEvents: 2} // after the object and the bookmark
+			case r.Verb == "watch":
+				return statusFault(http.StatusGone)
+			}
+			return nil
+		})
+		w.start()
+		w.pass(during)
+		// The pause is twice the time that the list took.
+		if n, most := begun.Load(), int32(during/(3*takes))+1; n < 3 || n > most {
+			t.Errorf("%d lists in %s, want at most %d", n, during, most)
+		}
+		w.srv.SetFault(nil)
+		w.interrupted = true
 		w.check()
 	})
 }
