@@ -121,8 +121,8 @@ func (d *diff) finish() error {
 	return doubt
 }
 
-// all shows all objects. Those that need the versions in between come last: objects that read the same, and objects with
-// redacted values.
+// all shows all objects. Those that need the versions in between come last: objects that read the same, and objects
+// with redacted values.
 func (d *diff) all(ctx context.Context, j *question.Journal, c *question.Comparison) error {
 	var (
 		later []*pair

@@ -22,9 +22,9 @@ import (
 )
 
 // OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines
-// are merged into a temporary folder, which Close removes. seq is counted again, and term is as it was. With one path it
-// is Open, then Resolve. With an *UnknownError the journal is returned all the same: what it may not have of that name
-// can be asked.
+// are merged into a temporary folder, which Close removes. seq is counted again, and term is as it was. With one path
+// it is Open, then Resolve. With an *UnknownError the journal is returned all the same: what it may not have of that
+// name can be asked.
 func OpenAll(
 	ctx context.Context, paths []string, s *argument.Selection, lines Lines, notice func(string),
 ) (j *Journal, err error) {

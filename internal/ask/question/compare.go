@@ -28,8 +28,8 @@ func (c *Change) Item() *Item {
 // Comparison is what became of the selected objects between two moments, in the order of State.
 type Comparison struct {
 	From, To argument.Moment
-	// Changes are the objects whose last line differs between the moments. An object that was deleted and created again,
-	// with another uid, is there twice.
+	// Changes are the objects whose last line differs between the moments. An object that was deleted and created
+	// again, with another uid, is there twice.
 	Changes []Change
 	// Passed are those that were neither there at the one moment nor at the other, but in between.
 	Passed []Change
