@@ -27,7 +27,7 @@ import (
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/record/leader"
+	"kubejournal/internal/record/takeover"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/record/status"
@@ -79,7 +79,7 @@ type Daemon struct {
 	clusterUID string          // of the checkpoint's cluster; "" is unknown
 	recording  recorder.Config // from where on lines are written
 	coverage   *coverage.File  // nil where the output is not a file
-	elector    *leader.Elector // nil where there is one replica
+	elector    *takeover.Elector // nil where there is one replica
 	lease      string          // namespace of the Lease
 	clean      bool            // everything is written and committed
 	resolver   *discovery.Resolver
@@ -161,7 +161,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer stopWriting()
 	limit := stopTimeout
 	if d.elector != nil {
-		limit -= leader.ReleaseTimeout
+		limit -= takeover.ReleaseTimeout
 	}
 	defer context.AfterFunc(running, func() { time.AfterFunc(limit, stopWriting) })()
 	streamsEnded := make(chan error, 1)

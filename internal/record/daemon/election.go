@@ -15,7 +15,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/record/access"
-	"kubejournal/internal/record/leader"
+	"kubejournal/internal/record/takeover"
 	"kubejournal/internal/record/status"
 )
 
@@ -44,7 +44,7 @@ func (d *Daemon) joinElection() error {
 	if err != nil {
 		return fmt.Errorf("leaderElection: %w", err)
 	}
-	d.elector = leader.New(leader.Config{
+	d.elector = takeover.New(takeover.Config{
 		Name: d.cfg.Lease(), Namespace: d.lease,
 		// The name of a pod alone may be that of another one, which a node that nobody reaches still runs.
 		Identity:      host + "_" + strings.ToLower(rand.Text()),
@@ -73,7 +73,7 @@ func (d *Daemon) elect() (stop func()) {
 }
 
 // turned shows that another replica writes, or this one.
-func (d *Daemon) turned(before, now leader.Status) {
+func (d *Daemon) turned(before, now takeover.Status) {
 	leads := 0.0
 	if now.Leads {
 		leads = 1

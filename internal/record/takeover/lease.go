@@ -1,4 +1,4 @@
-// Package leader elects, by a Lease of the API server, the one of several replicas that writes, and publishes to the
+// Package takeover elects, by a Lease of the API server, the one of several replicas that writes, and publishes to the
 // others how far it has come.
 //
 // The election is client-go's (tools/leaderelection). It does not fence: a leader that was suspended continues for a
@@ -10,7 +10,7 @@
 // (see positions.go). This costs the server no request beyond those of the election, and the replica that takes the
 // Lease over has the last published positions: its update fails with a conflict if the Lease has changed since it was
 // read.
-package leader
+package takeover
 
 import (
 	"context"
