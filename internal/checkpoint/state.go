@@ -19,8 +19,8 @@ type Stream struct {
 	Open *Gap `json:"open,omitempty"`
 	// Closing is set while all lines of a complete list are written but the SYNCED line.
 	Closing *line.Count `json:"closing,omitempty"`
-	// Turn is the leader's turn in which the list was begun of which Open or Closing is; 0 without leader election.
-	Turn uint64 `json:"turn,omitempty"`
+	// Term is that in which the list was begun of which Open or Closing is; 0 without leader election.
+	Term uint64 `json:"term,omitempty"`
 	// Restored counts how often the server was restored, by GAP lines, those of other replicas included: versions can
 	// only be compared where it is the same. It is raised with a GAP line, and taken over with a published position.
 	Restored uint64 `json:"restored,omitempty"`
@@ -183,13 +183,13 @@ func (s *Stream) Lose(reason line.Reason) { s.PendingGap = reason }
 
 // Complete notes that all lines of a list are written but SYNCED, which has count; nil for none.
 func (s *Stream) Complete(rv string, count *line.Count) {
-	turn, lost := s.Turn, line.Reason("")
+	term, lost := s.Term, line.Reason("")
 	if s.Open != nil {
 		lost = s.Open.Reason
 	}
 	s.Move(rv)
 	if count != nil {
-		s.Closing, s.Turn, s.Coverage = new(*count), turn, Coverage{Lost: lost}
+		s.Closing, s.Term, s.Coverage = new(*count), term, Coverage{Lost: lost}
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
-	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/takeover"
 )
 
-// Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and
+// Where several replicas journal the same streams, one of them writes (see package takeover). The others watch too, and
 // list nothing by themselves: a replica without a position that it can watch from adopts the one that the leader has
 // published. What the server had then are its known objects, and the next event is the first that it may have to write.
 // So a replica that is new, or was down for long, takes over without a gap, as long as the server has that version.
@@ -25,7 +25,7 @@ type adoption struct {
 	position string    // the last one that it adopted
 	failures int       // in a row
 	refused  time.Time // when it last could not be adopted
-	others   string    // of a leader that lists for the first time in its turn: what was published before
+	others   string    // of a leader that lists for the first time in its term: what was published before
 }
 
 // adoptionRest is how long a standby waits before it tries to adopt a position again, where one could not be.
@@ -39,7 +39,7 @@ func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 // failed records a failure, and reports whether the stream is to continue without: the server does not have this
 // version, or does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
-	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) ||
+	if isFatal(err) || !blamesForm(err) || errors.Is(err, takeover.ErrStandby) ||
 		errors.As(err, new(*client.UnconfirmedError)) {
 		return false
 	}
@@ -51,42 +51,47 @@ func (a *adoption) failed(err error) bool {
 	return true
 }
 
-// begin brings a stream without a valid position to one: it adopts a published one, waits while it is another replica's
-// turn to list, or lists. done says that a list has begun a watch, which has ended with the error.
+// begin brings a stream without a valid position to one, or ends its list: what it does is for package takeover to
+// decide. done says that a list has begun a watch, which has ended with the error.
 func (s *Stream) begin(ctx context.Context) (done bool, err error) {
+	own := takeover.Own{Stream: s.spec.Name}
 	for {
-		published := s.rec.Published(s.spec.Name)
-		if s.adopts(published) && !(published.Standby && s.adoption.rests()) {
-			err = s.adopt(ctx, published)
+		own.State, own.Adopted, own.Rests = &s.state, s.adoption.position, s.adoption.rests()
+		next := s.rec.Replica().Next(own)
+		switch next.Step {
+		case takeover.Wait:
+			own.Tried = "" // as the leader it tries again
+			s.setState(Starting, reasonStandby)
+			select {
+			case <-next.Term.Over():
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		case takeover.Adopt:
+			err = s.adopt(ctx, next.Position)
 			if err == nil || ctx.Err() != nil || s.refusesShards(err) || !s.adoption.failed(err) {
 				return false, err
 			}
-			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", published.Position),
+			own.Tried = next.Position.At
+			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", own.Tried),
 				zap.Error(err))
-		}
-		if !published.Standby {
-			return s.beginList(ctx, published)
-		}
-		s.setState(Starting, reasonStandby)
-		select {
-		case <-published.Over:
-		case <-ctx.Done():
-			return false, ctx.Err()
+		case takeover.Finish, takeover.List, takeover.Rewrite:
+			return s.beginList(ctx, &next)
 		}
 	}
 }
 
-// sleepOnStandby is client.Sleep, and ends as soon as it is this replica's turn to write.
+// sleepOnStandby is client.Sleep, and ends as soon as this replica is the leader.
 func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for {
-		published := s.rec.Published(s.spec.Name)
-		if !published.Standby {
+		term := s.rec.Replica().Term()
+		if !term.Follows() {
 			return true
 		}
 		select {
-		case <-published.Over:
+		case <-term.Over():
 		case <-ctx.Done():
 			return errors.Is(ctx.Err(), context.DeadlineExceeded)
 		}
@@ -94,52 +99,30 @@ func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
 }
 
 // beginList does what only the replica may do that writes.
-func (s *Stream) beginList(ctx context.Context, published recorder.Published) (done bool, err error) {
-	// another one has begun to write of a restore, and not finished
-	if published.Begun && published.Restored > s.state.Restored {
+func (s *Stream) beginList(ctx context.Context, next *takeover.Next) (done bool, err error) {
+	if next.Restored {
 		s.state.Lose(line.PositionAheadOfServer)
 	}
-	s.state.Restored = max(s.state.Restored, published.Restored)
-	switch {
-	case s.mustRedeliver(published):
-		if err := s.redeliver(ctx, published); err != nil {
+	s.state.Restored = max(s.state.Restored, next.Position.Restored)
+	if next.Step == takeover.Rewrite {
+		if err := s.redeliver(ctx, next.Others); err != nil {
 			return false, err
 		}
-	case s.state.Closing != nil:
-		s.state.Turn = published.Turn
+	}
+	s.state.Term = next.Number
+	if next.Step == takeover.Finish {
 		if err := s.writeSynced(ctx); err != nil || s.state.Valid() {
 			return false, err
 		}
+		s.state.Term = next.Number
 	}
-	s.state.Turn = published.Turn
-	if s.adoption.others = published.Position; published.Listed {
-		s.adoption.others = ""
-	}
-	s.rec.Listing(s.spec.Name, published.Turn)
-	if err := s.rec.Declare(
-		ctx, s.spec.Name, s.state.PendingGap == line.PositionAheadOfServer, s.state.Restored,
+	s.adoption.others = next.Position.At
+	if err := s.rec.Replica().Declare(
+		ctx, s.spec.Name, s.state.Term, s.state.PendingGap == line.PositionAheadOfServer, s.state.Restored,
 	); err != nil {
 		return false, err
 	}
 	return true, s.list(ctx)
-}
-
-// mustRedeliver reports whether the list must write every object, not only differences. That is so after a restore of
-// the server, where an equal resourceVersion no longer means an equal object; after a list by another replica that it
-// did not finish, or that this one has not followed to its end; and where the checkpoint is lost and others may have
-// written.
-func (s *Stream) mustRedeliver(published recorder.Published) bool {
-	switch {
-	case s.state.PendingGap == line.PositionAheadOfServer, s.state.PendingGap == line.CheckpointLost && s.listsBack():
-		return true
-	case published.Over == nil, published.Listed:
-		return false
-	case s.state.PendingGap == line.CheckpointLost:
-		return true
-	case s.state.Open != nil, s.state.Closing != nil:
-		return published.OthersSince(s.state.Turn)
-	}
-	return s.state.From() == "" && s.state.PendingGap == "" && (published.Begun || published.Position != "")
 }
 
 // listsBack reports whether the list after the GAP of a restored server is not complete.
@@ -149,12 +132,12 @@ func (s *Stream) listsBack() bool {
 
 // redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show.
 // Where others have written, the journal has what this replica does not know.
-func (s *Stream) redeliver(ctx context.Context, published recorder.Published) error {
-	if err := s.rec.Flush(ctx); err != nil { // what was held up to this turn is known too
+func (s *Stream) redeliver(ctx context.Context, others bool) error {
+	if err := s.rec.Flush(ctx); err != nil { // what was held up to this term is known too
 		return err
 	}
 	next, back := *s.state.Clone(), s.state.PendingGap == line.PositionAheadOfServer || s.listsBack()
-	if !back || published.OthersSince(0) {
+	if !back || others {
 		next = checkpoint.Stream{PendingGap: line.CheckpointLost, Restored: s.state.Restored}
 		if len(s.spec.IgnoreFields) > 0 { // else what others have changed, and changed back, would be held back
 			if err := s.store.DropKept(s.spec.Name); err != nil {
@@ -192,30 +175,11 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 	return s.rec.Flush(ctx)
 }
 
-// adopts reports whether the stream can continue from a published position: not where lines of its own are missing,
-// nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there
-// before: a server forgets in its watch cache before it does in etcd.
-func (s *Stream) adopts(published recorder.Published) bool {
-	from := s.state.From()
-	switch {
-	case published.Position == "", published.Position == s.adoption.position,
-		s.state.PendingGap == line.JournalTruncated:
-		return false
-	case !published.Standby && (published.Listed || s.state.PendingGap == line.CheckpointLost && !published.Other):
-		return false
-	case published.Standby && published.Restored > s.state.Restored: // a leader has written of a restore
-		return true
-	case s.state.PendingGap == line.PositionAheadOfServer:
-		return false
-	}
-	return from == "" || from == published.Position || line.Later(published.Position, from)
-}
-
 // adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves
 // known objects at one version or the other, and no position: if it is this replica that lists next, it writes all
 // objects.
-func (s *Stream) adopt(ctx context.Context, published recorder.Published) error {
-	position, restored := published.Position, published.Restored
+func (s *Stream) adopt(ctx context.Context, published takeover.Position) error {
+	position, restored := published.At, published.Restored
 	if s.adoption.refused.IsZero() { // else it still waits for the leader
 		s.setState(Listing, s.reason)
 	}

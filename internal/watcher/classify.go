@@ -19,7 +19,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/outage"
-	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/takeover"
 )
 
 // action is what follows from the end of a session.
@@ -95,7 +95,7 @@ var outcomes = []struct {
 	{isUnreadable, outcome{reason: reasonUnreadable}},
 	{is(errNoListEnd), outcome{reason: "NoListEnd"}},
 	{is(errNotExact), outcome{reason: "NotExact"}},
-	{is(recorder.ErrStandby), outcome{reason: reasonStandby}},
+	{is(takeover.ErrStandby), outcome{reason: reasonStandby}},
 	{is(client.ErrNoVersion), outcome{reason: "NoResourceVersion", habit: true}},
 	{isExpired, outcome{action: actionRelist, reason: string(line.Expired)}},
 	{apierrors.IsNotFound, outcome{action: actionWait, reason: ReasonNotFound}},

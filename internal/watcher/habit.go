@@ -130,7 +130,7 @@ func (s *Stream) contradicts(t line.Type, flushed bool) (repeated bool, err erro
 		return false, cmp.Or(err, s.contradiction(errOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
 	case s.agrees(t, rises):
 		return false, nil
-	case s.rec.Published(s.spec.Name).Standby:
+	case s.rec.Replica().Term().Follows():
 		return false, nil // what is held back is not known yet
 	}
 	k, err := s.knownOf(o)

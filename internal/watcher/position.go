@@ -75,7 +75,7 @@ func (s *Stream) listCompleted(rv string, count *line.Count, began time.Time) *c
 // writeSynced writes the SYNCED line of a list whose other lines are written.
 func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
-	b.Turn = s.state.Turn
+	b.Term = s.state.Term
 	raw := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(raw, line.Synced, "", now, nil)
 	s.state.Apply(&checkpoint.Transition{

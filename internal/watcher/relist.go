@@ -80,7 +80,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 		// What others have written is in this replica's journal only if it is written again.
 		reason := s.state.PendingGap
 		r.skip = reason != line.CheckpointLost && reason != line.PositionAheadOfServer ||
-			s.rec.Published(s.spec.Name).Over == nil
+			s.rec.Replica() == nil
 	}
 	if !empty {
 		r.diff.known = s.known
@@ -314,7 +314,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if err := r.writeGap(ctx, rv); err != nil {
 		return err
 	}
-	// Its last lines continue their own: if the turn of this replica ends between them, how far they had come is known.
+	// Its last lines continue their own: if the term of this replica ends between them, how far they had come is known.
 	if err := r.submit(ctx); err != nil {
 		return err
 	}
@@ -423,7 +423,7 @@ func (r *relist) submit(ctx context.Context) error {
 		r.s.state = *r.state.Clone()
 		b.Changes.State = r.state.Clone()
 	}
-	b.Anew, b.Turn = r.adopts, r.state.Turn
+	b.Adopts, b.Term = r.adopts, r.state.Term
 	r.batch = r.s.producer.Batch()
 	return r.s.rec.Submit(ctx, b)
 }

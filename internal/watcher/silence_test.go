@@ -19,6 +19,7 @@ import (
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/takeover"
 )
 
 // slowWriter takes each batch after a while.
@@ -37,7 +38,7 @@ func (w *slowWriter) Submit(_ context.Context, b *recorder.Batch) error {
 
 func (w *slowWriter) Flush(context.Context) error { return nil }
 
-func (w *slowWriter) Published(string) recorder.Published { return recorder.Published{} }
+func (w *slowWriter) Replica() *takeover.Replica { return nil }
 
 // answer is what every request is answered with, until its context ends.
 type answer struct {

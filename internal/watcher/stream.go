@@ -27,11 +27,12 @@ import (
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
+	"kubejournal/internal/record/takeover"
 )
 
 // Recorder takes a stream's lines, with what they make known.
 type Recorder interface {
-	// Submit takes a batch; after an error it was not taken: ctx has ended, or recorder.ErrStandby.
+	// Submit takes a batch; after an error it was not taken: ctx has ended, or takeover.ErrStandby.
 	Submit(context.Context, *recorder.Batch) error
 	// Pulse notes after what was submitted what a stream has confirmed that has nothing to write. It never waits.
 	Pulse(*recorder.Producer, checkpoint.Coverage)
@@ -39,10 +40,8 @@ type Recorder interface {
 	Flush(context.Context) error
 	// Restart is Flush for a stream that takes its position from the checkpoint, where what is held is dropped.
 	Restart(context.Context, *recorder.Producer) error
-	// Published, Declare and Listing are for several replicas, of which one writes; see adopt.go.
-	Published(stream string) recorder.Published
-	Declare(ctx context.Context, stream string, undone bool, restored uint64) error
-	Listing(stream string, turn uint64)
+	// Replica is this one of several, of which one writes; nil where there is one. See adopt.go.
+	Replica() *takeover.Replica
 }
 
 // Store reads what was committed.
@@ -191,7 +190,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			s.log.Info("the server rejects the shard selector, selecting in the daemon", zap.Error(err))
 			s.spec.Target.Shard = client.Shard{}
 			continue
-		case errors.Is(err, recorder.ErrStandby):
+		case errors.Is(err, takeover.ErrStandby):
 			s.loaded = false // what was read since the checkpoint is gone
 		}
 		o := classify(ctx, err)
@@ -215,7 +214,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		s.reason = o.reason
 		s.setState(Retrying, o.reason)
 		pause := client.Sleep
-		if errors.Is(err, recorder.ErrStandby) {
+		if errors.Is(err, takeover.ErrStandby) {
 			pause = s.sleepOnStandby
 		}
 		if !pause(ctx, s.backoff.Pause(o.after)) {
@@ -234,8 +233,8 @@ func (s *Stream) session(ctx context.Context) error {
 	ctx, cancel := s.producer.WithRefusal(ctx)
 	defer cancel(nil)
 	err := s.read(ctx)
-	if errors.Is(context.Cause(ctx), recorder.ErrStandby) && !isFatal(err) {
-		return recorder.ErrStandby
+	if errors.Is(context.Cause(ctx), takeover.ErrStandby) && !isFatal(err) {
+		return takeover.ErrStandby
 	}
 	return err
 }
@@ -397,7 +396,7 @@ func (s *Stream) reached() {
 // checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are
 // not numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
-	asked, published := time.Now(), s.rec.Published(s.spec.Name)
+	asked, term := time.Now(), s.rec.Replica().Term()
 	s.restoredAt = ""
 	current, err = s.currentVersion(ctx, s.state.ResourceVersion)
 	if err != nil {
@@ -409,7 +408,8 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 		s.restoredAt = current
 		return "", s.attest(ctx, err)
 	}
-	if !published.Standby || published.Position != "" { // a position that the server has passed is not looked at again
+	published := term.Position(s.spec.Name)
+	if !term.Follows() || published.At != "" { // a position that the server has passed is not looked at again
 		s.state.Restored = max(s.state.Restored, published.Restored)
 	}
 	if current != s.state.ResourceVersion {

@@ -21,7 +21,7 @@ type turns struct {
 }
 
 func (r *turns) Submit(_ context.Context, b *recorder.Batch) error {
-	r.got = append(r.got, b.Turn)
+	r.got = append(r.got, b.Term)
 	return nil
 }
 
@@ -35,7 +35,7 @@ func TestListSaysItsTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.state = checkpoint.Stream{ResourceVersion: "5", Turn: 7, Closing: new(line.Count)}
+	s.state = checkpoint.Stream{ResourceVersion: "5", Term: 7, Closing: new(line.Count)}
 	r := &relist{s: s, state: *s.state.Clone(), batch: s.producer.Batch()}
 	r.batch.Changes.Put(nil, []byte("a"), []byte("u"), []byte("5"))
 	if err := r.submit(t.Context()); err != nil {

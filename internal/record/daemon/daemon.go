@@ -222,7 +222,7 @@ func (d *Daemon) assemble(context.Context) error {
 	d.recording.Interval, d.recording.NoSync = d.cfg.Checkpoint.Interval, d.cfg.Output.Sync == config.SyncNever
 	d.recording.Metrics, d.recording.Log, d.recording.Cluster = d.metrics, d.Log, d.cfg.Cluster
 	if d.cfg.LeaderElection.LeaseName != "" {
-		d.recording.Turn = new(recorder.Turn)
+		d.recording.Replica = takeover.NewReplica()
 	}
 	d.rec = recorder.New(out, store, d.recording)
 	if err := d.joinElection(); err != nil {

@@ -49,11 +49,11 @@ func (d *Daemon) joinElection() error {
 		// The name of a pod alone may be that of another one, which a node that nobody reaches still runs.
 		Identity:      host + "_" + strings.ToLower(rand.Text()),
 		LeaseDuration: o.LeaseDuration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
-		Leases: client.Resource(leases).Namespace(d.lease), Recorder: d.rec,
+		Leases: client.Resource(leases).Namespace(d.lease), Replica: d.rec.Replica(),
 		Terms: terms, SaveTerms: d.store.SetTerms, Log: d.Log, Changed: d.turned,
 		Able: func() error { return errors.Join(d.rec.OutputError(), d.rec.CheckpointError()) },
 	})
-	d.metrics.WatchElection(d.elector.Describe(), func() float64 { return float64(d.rec.Held()) },
+	d.metrics.WatchElection(d.elector.Describe(), func() float64 { return float64(d.rec.Replica().Held()) },
 		func() float64 { return float64(d.elector.Status().Seen.Unix()) })
 	return nil
 }
@@ -116,6 +116,6 @@ func (d *Daemon) election() *status.Election {
 	s := d.elector.Status()
 	return &status.Election{
 		Lease: d.elector.Describe(), Identity: d.elector.Identity(), Leads: s.Leads, Holder: s.Holder, Term: s.Term,
-		Seen: s.Seen.Truncate(time.Second), HeldBytes: d.rec.Held(), LeftOut: s.LeftOut,
+		Seen: s.Seen.Truncate(time.Second), HeldBytes: d.rec.Replica().Held(), LeftOut: s.LeftOut,
 	}
 }

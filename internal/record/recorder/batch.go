@@ -12,6 +12,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/record/takeover"
 )
 
 // Producer is one stream's way into the recorder.
@@ -23,7 +24,7 @@ type Producer struct {
 	numbered  uint64 // the last batch's number; owned by the stream's goroutine
 	committed atomic.Uint64
 	lines     atomic.Uint64
-	refused   atomic.Bool                             // see ErrStandby
+	refused   atomic.Bool                             // see takeover.ErrStandby
 	cancel    atomic.Pointer[context.CancelCauseFunc] // of the last context of WithRefusal
 }
 
@@ -56,12 +57,12 @@ func (p *Producer) Committed() uint64 { return p.committed.Load() }
 func (p *Producer) Lines() uint64 { return p.lines.Load() }
 
 // WithRefusal returns a context that ends when the recorder refuses what the producer submits, with the cause
-// ErrStandby: a stream that has nothing to submit would not notice.
+// takeover.ErrStandby: a stream that has nothing to submit would not notice.
 func (p *Producer) WithRefusal(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	p.cancel.Store(&cancel)
 	if p.refused.Load() {
-		cancel(ErrStandby)
+		cancel(takeover.ErrStandby)
 	}
 	return ctx, cancel
 }
@@ -70,7 +71,7 @@ func (p *Producer) WithRefusal(ctx context.Context) (context.Context, context.Ca
 func (p *Producer) refuse() {
 	p.refused.Store(true)
 	if cancel := p.cancel.Load(); cancel != nil {
-		(*cancel)(ErrStandby)
+		(*cancel)(takeover.ErrStandby)
 	}
 }
 
@@ -80,8 +81,8 @@ func (p *Producer) Batch() *Batch { return p.pool.Get().(*Batch) }
 // Batch is lines of one stream, to be written and committed together. Not for concurrent use.
 type Batch struct {
 	Changes checkpoint.Changes // what the lines make known
-	Anew    bool               // it does not follow what a standby holds of the stream, which is dropped
-	Turn    uint64             // the turn in which its list began; 0 outside a list
+	Adopts  bool               // a published position: what a standby holds of the stream before it is dropped
+	Term    uint64             // the number of the term in which its list was begun; 0 outside a list
 
 	producer *Producer            // nil for a flush
 	number   uint64               // see Number
@@ -103,11 +104,34 @@ type lineEnd struct {
 	before  checkpoint.Extent // of Batch.Changes before those of the line
 }
 
-// isOfWatch reports whether the batch is what a watch has brought, with the position after it.
-func (b *Batch) isOfWatch() bool {
+// OfWatch reports whether the batch is what a watch has brought, with the position after it.
+func (b *Batch) OfWatch() bool {
 	s := b.Changes.State
 	return s != nil && s.Open == nil && s.Closing == nil && s.ResourceVersion != "" &&
 		!slices.ContainsFunc(b.ends, func(l lineEnd) bool { return l.origin != line.FromWatch })
+}
+
+// Stream names the batch's stream.
+func (b *Batch) Stream() string { return b.producer.stream }
+
+// Position is the resourceVersion after the batch; "" where it moves none.
+func (b *Batch) Position() string {
+	if b.Changes.State == nil {
+		return ""
+	}
+	return b.Changes.State.ResourceVersion
+}
+
+// Begun is Term.
+func (b *Batch) Begun() uint64 { return b.Term }
+
+// Versions yields those of the lines' objects, 0 where it is no number.
+func (b *Batch) Versions(yield func(uint64) bool) {
+	for _, l := range b.ends {
+		if !yield(l.version) {
+			return
+		}
+	}
 }
 
 // keep drops the lines that keep does not report true of.
@@ -130,7 +154,7 @@ func (b *Batch) split(n int) *Batch {
 	first := b.producer.Batch()
 	first.Changes, first.received = b.Changes.UpTo(b.ends[n].before), b.received
 	switch s := b.Changes.State; {
-	case b.isOfWatch():
+	case b.OfWatch():
 		first.Changes.State = s.Clone()
 		first.Changes.State.Move(strconv.FormatUint(b.ends[n-1].version, 10))
 		c := &first.Changes.State.Coverage
@@ -194,6 +218,12 @@ func (b *Batch) Release() {
 		return
 	}
 	b.Changes.Reset()
-	b.lines, b.ends, b.number, b.Anew, b.Turn, b.pulse = b.lines[:0], b.ends[:0], 0, false, 0, nil
+	b.lines, b.ends, b.number, b.Adopts, b.Term, b.pulse = b.lines[:0], b.ends[:0], 0, false, 0, nil
 	b.producer.pool.Put(b)
+}
+
+// Restart waits, as Flush does, until what a stream has submitted is committed. A standby drops what it holds of the
+// stream, which continues from its checkpoint.
+func (r *Recorder) Restart(ctx context.Context, p *Producer) error {
+	return r.flush(ctx, &Batch{restart: p})
 }

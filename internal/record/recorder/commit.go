@@ -22,7 +22,7 @@ func (w *writer) startCommit(ctx context.Context) {
 	}
 	frozen := w.pending
 	w.pending = newPending()
-	w.pending.turn = w.turn
+	w.pending.term = w.term
 	seq, mark := w.seq, w.out.Mark()
 	// otherwise REMOVED or SEALED lines are new, which change no stream
 	if frozen.Empty() && seq == w.lastCommit.Load().Committed {
@@ -44,8 +44,8 @@ func (w *writer) startCommit(ctx context.Context) {
 		if err == nil {
 			w.lastCommit.Store(&Progress{Committed: seq, CommittedAt: time.Now()})
 			w.out.Committed(seq)
-			if frozen.turn.leads() {
-				frozen.publish(&w.positions)
+			if frozen.term.Leads() {
+				w.cfg.Replica.Commit(frozen.term, frozen.States())
 			}
 			w.confirm(&frozen, seq, mark.FirstSeq)
 			frozen.release()
@@ -98,14 +98,14 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error)
 // isFinal reports whether retrying after an error is of no use.
 func isFinal(err error) bool {
 	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) ||
-		errors.Is(err, disk.ErrTakenOver) || errors.Is(err, errTurnOver)
+		errors.Is(err, disk.ErrTakenOver) || errors.Is(err, errTermOver)
 }
 
 // confirm notes in the coverage what a commit says.
 func (w *writer) confirm(p *pending, seq, firstSeq uint64) {
 	switch {
 	case w.cfg.Coverage == nil:
-	case p.turn.follows():
+	case p.term.Follows():
 		w.cfg.Coverage.Followed(p.progress)
 	default:
 		w.cfg.Coverage.Committed(seq, firstSeq, p.progress)

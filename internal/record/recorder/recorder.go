@@ -42,6 +42,7 @@ import (
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/record/metrics"
+	"kubejournal/internal/record/takeover"
 )
 
 const (
@@ -96,8 +97,8 @@ type Config struct {
 	Cluster  string             // name, for lines that are of no stream
 	// is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
 	File     *checkpoint.FileMark
-	Coverage Coverage // nil where the output is not a file
-	Turn     *Turn    // where there are several replicas: the turn to begin with; else nil
+	Coverage Coverage          // nil where the output is not a file
+	Replica  *takeover.Replica // this one of several; nil where there is one
 	Metrics  *metrics.Metrics
 	Log      *zap.Logger
 }
@@ -121,12 +122,8 @@ type Recorder struct {
 
 	outputFault, syncFault, commitFault fault
 
-	latest    atomic.Pointer[Turn] // nil where there is one replica
-	turned    chan struct{}        // signals that SetTurn was called
-	positions positions
-	heldBytes atomic.Int64
-	begunMu   sync.Mutex
-	begun     map[string][]string // the streams that run, with the keys that hold changes back; guarded by begunMu
+	begunMu sync.Mutex
+	begun   map[string][]string // the streams that run, with the keys that hold changes back; guarded by begunMu
 }
 
 // New returns a recorder; nothing is written before Run.
@@ -137,7 +134,6 @@ func New(out Output, store Checkpoint, cfg Config) *Recorder {
 		queue:  make(chan *Batch, queueLength),
 		budget: semaphore.NewWeighted(budgetBytes),
 		tick:   time.NewTicker(cfg.Interval),
-		turned: make(chan struct{}, 1),
 		begun:  make(map[string][]string),
 
 		outputFault: fault{what: "output cannot be written"},
@@ -148,11 +144,11 @@ func New(out Output, store Checkpoint, cfg Config) *Recorder {
 	r.noSync.Store(cfg.NoSync)
 	r.lastSeq.Store(cfg.Seq)
 	r.lastCommit.Store(&Progress{Committed: cfg.Seq})
-	if cfg.Turn != nil {
-		r.SetTurn(*cfg.Turn)
-	}
 	return r
 }
+
+// Replica is this one of several; nil where there is one.
+func (r *Recorder) Replica() *takeover.Replica { return r.cfg.Replica }
 
 // Progress is how far a recorder has come.
 type Progress struct {
@@ -176,10 +172,10 @@ func (r *Recorder) SetCommits(interval time.Duration, noSync bool) {
 }
 
 // Submit hands a batch over, and waits while too many bytes wait to be written. If ctx
-// ends first, it returns ctx's error, and the batch is still the caller's; so with ErrStandby.
+// ends first, it returns ctx's error, and the batch is still the caller's; so with takeover.ErrStandby.
 func (r *Recorder) Submit(ctx context.Context, b *Batch) error {
 	if b.producer != nil && b.producer.refused.Load() {
-		return ErrStandby
+		return takeover.ErrStandby
 	}
 	weight := min(int64(b.Bytes()), budgetBytes)
 	if err := r.budget.Acquire(ctx, weight); err != nil {
@@ -238,8 +234,9 @@ func (r *Recorder) Begin(stream string, heldBackBy []string) {
 	r.begunMu.Lock()
 	r.begun[stream] = heldBackBy
 	r.begunMu.Unlock()
+	r.cfg.Replica.Runs(stream, true)
 	if r.cfg.Coverage != nil {
-		if r.latest.Load() != nil {
+		if r.cfg.Replica != nil {
 			heldBackBy = append(slices.Clone(heldBackBy), coverage.LeaderElection)
 		}
 		r.cfg.Coverage.Begin(stream, heldBackBy)
@@ -251,6 +248,7 @@ func (r *Recorder) End(ctx context.Context, stream, reason string) error {
 	r.begunMu.Lock()
 	delete(r.begun, stream)
 	r.begunMu.Unlock()
+	r.cfg.Replica.Runs(stream, false)
 	if r.cfg.Coverage == nil {
 		return nil
 	}
@@ -265,10 +263,7 @@ func (r *Recorder) Close() { close(r.queue) }
 func (r *Recorder) Run(ctx context.Context) error {
 	defer r.tick.Stop()
 	done := make(chan error, 1)
-	w := writer{
-		Recorder: r, seq: r.cfg.Seq, rotated: r.cfg.Rotated, pending: newPending(),
-		standby: standby{since: make(map[string]int64), ahead: make(map[string]int)},
-	}
+	w := r.newWriter()
 	go func() { done <- w.run(ctx) }()
 	select {
 	case err := <-done:
@@ -280,6 +275,13 @@ func (r *Recorder) Run(ctx context.Context) error {
 		return err
 	case <-time.After(retryFirst):
 		return stopped(ctx, errors.New("write journal: output is blocked"))
+	}
+}
+
+func (r *Recorder) newWriter() *writer {
+	return &writer{
+		Recorder: r, seq: r.cfg.Seq, rotated: r.cfg.Rotated, pending: newPending(),
+		standby: standby{since: make(map[string]int64), held: takeover.NewHeld[*Batch](r.cfg.Replica)},
 	}
 }
 
@@ -355,7 +357,7 @@ type pending struct {
 	pulses  map[string]*checkpoint.Coverage // of quiet streams, after their changes
 	waiting []chan struct{}                 // flushes, closed after the commit
 	ends    []func()                        // called after it
-	turn    *Turn                           // in which these changes were taken
+	term    *takeover.Term                  // in which these changes were taken
 }
 
 func newPending() pending {
@@ -365,7 +367,7 @@ func newPending() pending {
 
 func (w *writer) run(ctx context.Context) error {
 	for {
-		err := w.takeTurn(ctx)
+		err := w.takeTerm(ctx)
 		if err != nil {
 			return err
 		}
@@ -377,7 +379,7 @@ func (w *writer) run(ctx context.Context) error {
 			continue
 		}
 		select {
-		case <-w.turned:
+		case <-w.cfg.Replica.Changed():
 		case <-ctx.Done():
 			return ctx.Err()
 		case b, ok := <-w.queue:
@@ -417,7 +419,7 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 	w.buf, w.group = w.buf[:0], w.group[:0]
 	before := w.seq
 	for ok := true; ok; {
-		if w.latest.Load() != w.turn { // its stream may know of the next turn, in which what is held comes first
+		if w.cfg.Replica.Term() != w.term { // its stream may know of the next one, in which what is held comes first
 			w.ready = slices.Insert(w.ready, 0, b)
 			break
 		}
@@ -425,7 +427,7 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 			w.group = append(w.group, b)
 			w.number(b)
 		}
-		if len(w.buf) >= maxWrite || w.turn.follows() {
+		if len(w.buf) >= maxWrite || w.term.Follows() {
 			break
 		}
 		b, ok = w.next()
@@ -440,7 +442,7 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 		w.seq, w.unsettled = after, false
 	}
 	switch n, err := w.writeAll(ctx, w.buf); {
-	case errors.Is(err, errTurnOver):
+	case errors.Is(err, errTermOver):
 		w.seq = before + w.cutGroup(bytes.Count(w.buf[:n], []byte("\n")))
 	case err != nil:
 		return err
@@ -463,8 +465,8 @@ func (w *writer) number(b *Batch) {
 	for _, end := range b.ends {
 		w.seq++
 		w.buf = line.AppendSeq(w.buf, w.seq)
-		if w.turn != nil {
-			w.buf = line.AppendTerm(w.buf, w.turn.Term)
+		if w.term != nil {
+			w.buf = line.AppendTerm(w.buf, w.term.Number)
 		}
 		w.buf = append(w.buf, b.lines[start:end.at]...)
 		start = end.at
@@ -472,7 +474,7 @@ func (w *writer) number(b *Batch) {
 }
 
 // writeAll writes all of p, so that no line begins in the middle of another. A crash leaves a torn line at the end.
-// With errTurnOver, n bytes were written, which are whole lines.
+// With errTermOver, n bytes were written, which are whole lines.
 func (w *writer) writeAll(ctx context.Context, p []byte) (n int, err error) {
 	err = w.retry(ctx, func() (*fault, error) {
 		for n < len(p) {
@@ -507,7 +509,7 @@ func (w *writer) writeAll(ctx context.Context, p []byte) (n int, err error) {
 // written adds a batch whose lines are in the journal to what is pending.
 func (w *writer) written(b *Batch, now time.Time) {
 	if p := b.producer; p != nil {
-		if s := b.Changes.State; s != nil && s.Since > 0 && w.turn.leads() {
+		if s := b.Changes.State; s != nil && s.Since > 0 && w.term.Leads() {
 			s.Since = max(s.Since, w.since[p.stream])
 		}
 		if b.Changes.State != nil {
@@ -515,7 +517,7 @@ func (w *writer) written(b *Batch, now time.Time) {
 		}
 		w.pending.Add(p.stream, &b.Changes)
 		if c := b.pulse; c != nil {
-			if w.turn.leads() {
+			if w.term.Leads() {
 				c.Since = max(c.Since, w.since[p.stream])
 			}
 			w.pending.pulses[p.stream] = c
@@ -560,7 +562,7 @@ func (w *writer) limitPending(ctx context.Context) error {
 func (w *writer) noteRemoved(ctx context.Context) error {
 	e := w.out.Extent()
 	switch {
-	case e.FirstSeq == 0 || w.turn.follows():
+	case e.FirstSeq == 0 || w.term.Follows():
 		return nil
 	case e.FirstSeq <= w.rotated.Begins || w.rotated.Begins == 0:
 		// Others have put files back, or what came before it may have gone to stdout.
@@ -582,7 +584,7 @@ func (w *writer) noteRemoved(ctx context.Context) error {
 
 // noteSealed writes a line that says what the next rotated file has, where that is asked for.
 func (w *writer) noteSealed(ctx context.Context) error {
-	if w.turn.follows() {
+	if w.term.Follows() {
 		return nil
 	}
 	next := w.out.Seal(w.rotated.Sealed)

@@ -407,7 +407,7 @@ func TestPendingBound(t *testing.T) {
 			return succeeds
 		}
 		g.store.unchecked = true
-		w := writer{Recorder: g.rec, pending: newPending()}
+		w := g.rec.newWriter()
 		go func() { g.done <- w.run(t.Context()) }()
 		producer := newProducer("a")
 		accepted, objects := 0, 0

@@ -238,7 +238,7 @@ func (r *recovery) line(raw []byte, seq uint64) error {
 			Reason: h.Reason, Time: h.Time.UnixNano(), Count: h.Count,
 		}, &r.known)
 		if state.Open != nil {
-			state.Turn = h.Term
+			state.Term = h.Term
 		}
 		if h.Origin == line.FromWatch {
 			written, _ := time.Parse(time.RFC3339, string(rawjson.Inside(rawjson.Pick(raw, "writtenAt")[0])))

@@ -15,19 +15,20 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/record/takeover"
 )
 
 // replica is a recorder of several, in a bubble of synctest.
 type replica struct {
 	*rig
-	may atomic.Bool // what Turn.May reports
+	may atomic.Bool // what Term.May reports
 }
 
-// asReplica runs test with a recorder whose first turn is another replica's.
+// asReplica runs test with a recorder whose first term is another replica's.
 func asReplica(t *testing.T, test func(*replica)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &replica{rig: newRig(t, Config{Turn: new(Turn)})}
+		r := &replica{rig: newRig(t, Config{Replica: takeover.NewReplica()})}
 		r.store.unchecked = true
 		r.may.Store(true)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -42,11 +43,13 @@ func asReplica(t *testing.T, test func(*replica)) {
 }
 
 // follows makes it another replica's turn, which has published these positions.
-func (r *replica) follows(published map[string]string) { r.rec.SetTurn(Turn{Published: published}) }
+func (r *replica) follows(published takeover.Positions) {
+	r.rec.Replica().Begin(takeover.Term{Published: published})
+}
 
 // leads makes it this replica's turn.
-func (r *replica) leads(term uint64, published map[string]string) {
-	r.rec.SetTurn(Turn{May: r.may.Load, Term: term, Published: published})
+func (r *replica) leads(term uint64, published takeover.Positions) {
+	r.rec.Replica().Begin(takeover.Term{May: r.may.Load, Number: term, Published: published})
 }
 
 // events submits the next n events of a stream, a batch each.
@@ -93,10 +96,10 @@ func TestTakeoverCommitsWhatOthersWrote(t *testing.T) {
 		r.events("a", 3)
 		r.submit(r.batch("a", 4, 100)) // others have written two of these
 		pass(3 * time.Second)
-		r.leads(2, map[string]string{"a": "5"})
+		r.leads(2, takeover.Positions{"a": {At: "5"}})
 		r.says("a turn begins", []string{"a6", "a7"}, "a=7")
-		r.follows(map[string]string{"a": "7"})
-		r.leads(4, map[string]string{"a": "9"}) // further than this replica has read
+		r.follows(takeover.Positions{"a": {At: "7"}})
+		r.leads(4, takeover.Positions{"a": {At: "9"}}) // further than this replica has read
 		r.events("a", 3)
 		r.says("another turn", []string{"a6", "a7", "a10"}, "a=10")
 		if !slices.Equal(known, []int{5, 9}) {
@@ -110,25 +113,25 @@ func TestStandby(t *testing.T) {
 		r.events("a", 5)
 		r.events("b", 2)
 		r.says("nothing published", nil)
-		r.follows(map[string]string{"a": "3", "b": "~1"})
+		r.follows(takeover.Positions{"a": {At: "3"}, "b": {Begun: true, Term: 1}})
 		r.says("a is published up to 3", nil, "a=3")
 		if n, err := r.store.Count("a"); n != 3 || err != nil {
 			t.Errorf("%d objects of a are known, %v", n, err)
 		}
-		r.leads(2, map[string]string{"a": "4", "b": "~1"})
+		r.leads(2, takeover.Positions{"a": {At: "4"}, "b": {Begun: true, Term: 1}})
 		r.says("a turn begins", []string{"a5", "b1", "b2"}, "a=5", "b=2")
 		if text := string(r.out.bytes()); strings.Count(text, `,"term":2,`) != 3 {
 			t.Errorf("lines without their term: %s", text)
 		}
-		if committed, _ := r.rec.Positions(); !maps.Equal(committed, map[string]string{"a": "5", "b": "2"}) {
+		if committed, _ := r.rec.Replica().Positions(); !maps.Equal(committed, takeover.Positions{"a": {At: "5"}, "b": {At: "2"}}) {
 			t.Errorf("published: %v", committed)
 		}
 		r.events("a", 1)
 		r.says("more comes", []string{"a5", "b1", "b2", "a6"}, "a=6", "b=2")
-		r.follows(map[string]string{"a": "6", "b": "2"})
+		r.follows(takeover.Positions{"a": {At: "6"}, "b": {At: "2"}})
 		r.events("a", 2)
 		r.says("the turn is over", []string{"a5", "b1", "b2", "a6"}, "a=6", "b=2")
-		r.leads(4, map[string]string{"a": "9", "b": "2"}) // further than this replica has read
+		r.leads(4, takeover.Positions{"a": {At: "9"}, "b": {At: "2"}}) // further than this replica has read
 		r.events("a", 2)
 		r.says("another turn", []string{"a5", "b1", "b2", "a6", "a10"}, "a=10", "b=2")
 	})
@@ -139,7 +142,9 @@ func TestFlushInANewTurn(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("a", 3)
 		r.says("another replica's turn", nil)
-		r.rec.latest.Store(&Turn{May: r.may.Load, Term: 2, over: make(chan struct{})}) // SetTurn, before it wakes the writer
+		leading := takeover.NewReplica()
+		leading.Begin(takeover.Term{May: r.may.Load, Number: 2})
+		r.rec.cfg.Replica = leading // a term that has begun and has not woken the writer yet
 		if err := r.rec.Flush(r.t.Context()); err != nil {
 			r.t.Error(err)
 		}
@@ -164,10 +169,10 @@ func TestNothingIsWrittenPastTheLease(t *testing.T) {
 		r.may.Store(false)
 		r.events("a", 2)
 		pass(time.Second)
-		r.follows(map[string]string{"a": "3"})
+		r.follows(takeover.Positions{"a": {At: "3"}})
 		r.says("lost", []string{"a1", "a2"}, "a=3")
 		r.may.Store(true)
-		r.leads(3, map[string]string{"a": "3"})
+		r.leads(3, takeover.Positions{"a": {At: "3"}})
 		r.says("had again", []string{"a1", "a2", "a4"}, "a=4")
 	})
 }
@@ -175,7 +180,9 @@ func TestNothingIsWrittenPastTheLease(t *testing.T) {
 // A stop does not wait for a lease that is not renewed, and leaves the position where it was.
 func TestStopPastTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{Turn: &Turn{May: func() bool { return false }, Term: 1}})
+		one := takeover.NewReplica()
+		one.Begin(takeover.Term{May: func() bool { return false }, Number: 1})
+		g := newRig(t, Config{Replica: one})
 		ctx, cancel := context.WithCancel(t.Context())
 		g.run(ctx)
 		g.submit(g.batch("a", 1, 100))
@@ -204,7 +211,7 @@ func TestTurnEndsWithinAWrite(t *testing.T) {
 			r.leads(1, nil)
 			r.submit(r.batch("a", 3, 100))
 			pass(150 * time.Millisecond)
-			r.follows(map[string]string{"a": "0"})
+			r.follows(takeover.Positions{"a": {At: "0"}})
 			room.Store(true)
 			pass(10 * time.Second)
 			text := r.out.bytes()
@@ -212,7 +219,7 @@ func TestTurnEndsWithinAWrite(t *testing.T) {
 			if len(text) > 0 && len(text) < taken || len(lines) > 0 && len(text)-taken >= len(text)/len(lines)+1 {
 				t.Fatalf("%d bytes were taken before the turn ended, %d after", taken, len(text))
 			}
-			r.leads(3, map[string]string{"a": "0"})
+			r.leads(3, takeover.Positions{"a": {At: "0"}})
 			r.says(fmt.Sprint("after ", taken, " bytes"), []string{"a1", "a2", "a3"}, "a=3")
 		})
 	}
@@ -229,17 +236,17 @@ func TestStandbyDropsWhatIsTooMuch(t *testing.T) {
 		for err == nil {
 			err = r.rec.Submit(r.t.Context(), r.batch("many", 8, 1<<17))
 			synctest.Wait()
-			if held := r.rec.Held(); held > maxHeld {
+			if held := r.rec.Replica().Held(); held > takeover.MaxHeld {
 				t.Fatalf("%d bytes are held", held)
 			}
 		}
-		if sent := r.sent["many"] << 17; !errors.Is(err, ErrStandby) || sent < maxHeld || sent > maxHeld+4<<20 {
+		if sent := r.sent["many"] << 17; !errors.Is(err, takeover.ErrStandby) || sent < takeover.MaxHeld || sent > takeover.MaxHeld+4<<20 {
 			t.Fatalf("after %d bytes: %v", sent, err)
 		}
-		if held := r.rec.Held(); held < 2*heldOverhead+200 || held > 2*heldOverhead+1000 {
+		if held := r.rec.Replica().Held(); held < 2*takeover.HeldOverhead+200 || held > 2*takeover.HeldOverhead+1000 {
 			t.Errorf("%d bytes are held of the other stream", held)
 		}
-		if cause := context.Cause(reading); !errors.Is(cause, ErrStandby) {
+		if cause := context.Cause(reading); !errors.Is(cause, takeover.ErrStandby) {
 			t.Errorf("the stream that reads is stopped by %v", cause)
 		}
 		if err := r.rec.Restart(r.t.Context(), r.producers["many"]); err != nil {
@@ -264,7 +271,7 @@ func TestStandbyBoundsPositions(t *testing.T) {
 			err = r.rec.Submit(r.t.Context(), b)
 			synctest.Wait()
 		}
-		if most := maxHeld / heldOverhead; !errors.Is(err, ErrStandby) || n > most+1 {
+		if most := takeover.MaxHeld / takeover.HeldOverhead; !errors.Is(err, takeover.ErrStandby) || n > most+1 {
 			t.Errorf("%v after %d batches, want no more than %d", err, n, most)
 		}
 	})
@@ -274,7 +281,7 @@ func TestStandbyBoundsPositions(t *testing.T) {
 func TestLostPositionIsPublished(t *testing.T) {
 	for reason, want := range map[line.Reason]string{line.Expired: "3", line.PositionAheadOfServer: "2", line.JournalTruncated: "2"} {
 		asReplica(t, func(r *replica) {
-			r.leads(2, map[string]string{"a": "0"})
+			r.leads(2, takeover.Positions{"a": {At: "0"}})
 			r.events("a", 2)
 			pass(3 * time.Second)
 			b := r.producers["a"].Batch()
@@ -283,7 +290,7 @@ func TestLostPositionIsPublished(t *testing.T) {
 				t.Fatal(err)
 			}
 			pass(3 * time.Second)
-			if committed, _ := r.rec.Positions(); committed["a"] != want {
+			if committed, _ := r.rec.Replica().Positions(); committed["a"].At != want {
 				t.Errorf("%s: published are %v, want %s", reason, committed, want)
 			}
 		})
@@ -305,34 +312,21 @@ func TestPositionOfBeforeARestore(t *testing.T) {
 		r.events("a", 1)
 		state("40", 0)
 		r.follows(nil)
-		r.leads(3, map[string]string{"a": "12", "!a": "1"})
-		says := func(position, restored string) {
+		r.leads(3, takeover.Positions{"a": {At: "12", Restored: 1}})
+		says := func(position string, restored uint64) {
 			t.Helper()
 			pass(3 * time.Second)
-			if committed, _ := r.rec.Positions(); committed["a"] != position || committed["!a"] != restored {
-				t.Errorf("published: %v, want %s and %s", committed, position, restored)
+			if committed, _ := r.rec.Replica().Positions(); committed["a"] != (takeover.Position{At: position, Restored: restored}) {
+				t.Errorf("published: %v, want %s and %d", committed, position, restored)
 			}
 		}
-		says("12", "1")
+		says("12", 1)
 		state("41", 0)
-		says("12", "1")
+		says("12", 1)
 		state("42", 1)
-		says("42", "1")
+		says("42", 1)
 		state("20", 2)
-		says("20", "2")
-	})
-}
-
-// A commit of an earlier turn that ends late does not take back what another replica has published since.
-func TestLateCommitOfAnEarlierTurn(t *testing.T) {
-	asReplica(t, func(r *replica) {
-		r.leads(1, nil)
-		r.rec.positions.set(1, map[string]string{"a": "5"})
-		r.leads(3, map[string]string{"a": "9"})
-		r.rec.positions.set(1, map[string]string{"a": "7"})
-		if committed, _ := r.rec.Positions(); committed["a"] != "9" {
-			t.Errorf("published: %v", committed)
-		}
+		says("20", 2)
 	})
 }
 
@@ -341,17 +335,17 @@ func TestStandbyBeginsAnew(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("a", 5)
 		r.events("b", 1)
-		r.follows(map[string]string{"a": "2", "b": "~1"})
+		r.follows(takeover.Positions{"a": {At: "2"}, "b": {Begun: true, Term: 1}})
 		r.says("a is published up to 2", nil, "a=2")
 		b := r.batch("a", 1, 100)
-		b.ends, b.lines, b.Changes.State, b.Anew = nil, nil, &checkpoint.Stream{ResourceVersion: "1"}, true
+		b.ends, b.lines, b.Changes.State, b.Adopts = nil, nil, &checkpoint.Stream{ResourceVersion: "1"}, true
 		r.submit(b)
-		r.follows(map[string]string{"a": "1", "b": "~1"})
+		r.follows(takeover.Positions{"a": {At: "1"}, "b": {Begun: true, Term: 1}})
 		r.says("a is at 1 again", nil, "a=1")
-		r.leads(2, map[string]string{"a": "1", "b": "~1"})
+		r.leads(2, takeover.Positions{"a": {At: "1"}, "b": {Begun: true, Term: 1}})
 		r.says("a turn begins", []string{"b1"}, "a=1", "b=1")
 		for range 10 {
-			if b.producer.Batch().Anew {
+			if b.producer.Batch().Adopts {
 				t.Error("a batch that is used again still begins anew")
 			}
 		}
@@ -376,7 +370,7 @@ func TestStandbyRefusesLists(t *testing.T) {
 				list(b)
 				r.submit(b)
 				synctest.Wait()
-				if err := r.rec.Submit(r.t.Context(), r.batch("a", 1, 100)); !errors.Is(err, ErrStandby) {
+				if err := r.rec.Submit(r.t.Context(), r.batch("a", 1, 100)); !errors.Is(err, takeover.ErrStandby) {
 					t.Errorf("the next batch: %v", err)
 				}
 				r.leads(2, nil)
@@ -384,49 +378,6 @@ func TestStandbyRefusesLists(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestDeclare(t *testing.T) {
-	asReplica(t, func(r *replica) {
-		if err := r.rec.Declare(r.t.Context(), "a", false, 0); !errors.Is(err, ErrStandby) {
-			t.Errorf("on a standby: %v", err)
-		}
-		r.leads(2, map[string]string{"a": "~1", "b": "7"})
-		declared := make(chan error, 2)
-		for _, stream := range []string{"a", "b"} {
-			go func() { declared <- r.rec.Declare(r.t.Context(), stream, false, 0) }()
-		}
-		synctest.Wait()
-		committed, version := r.rec.Positions()
-		if want := map[string]string{"a": "~2", "b": "7"}; !maps.Equal(committed, want) || len(declared) > 0 {
-			t.Errorf("published: %v, want %v; %d need not wait for that", committed, want, len(declared))
-		}
-		r.rec.MarkPublished(version)
-		for range 2 {
-			if err := <-declared; err != nil {
-				t.Error(err)
-			}
-		}
-		go func() { declared <- r.rec.Declare(r.t.Context(), "c", false, 0) }()
-		synctest.Wait()
-		r.follows(nil)
-		if err := <-declared; !errors.Is(err, ErrStandby) {
-			t.Errorf("when the turn is over: %v", err)
-		}
-	})
-}
-
-// A replica knows whether others may have written since a turn of its own.
-func TestOthersSince(t *testing.T) {
-	asReplica(t, func(r *replica) {
-		r.rec.SetTurn(Turn{May: r.may.Load, Term: 7, Led: map[uint64]bool{2: true, 5: true, 6: true}})
-		published := r.rec.Published("a")
-		for turn, want := range map[uint64]bool{0: true, 2: true, 4: false, 5: false, 6: false, 7: false} {
-			if got := published.OthersSince(turn); got != want {
-				t.Errorf("since %d: %v, want %v", turn, got, want)
-			}
-		}
-	})
 }
 
 // A list that was begun in an earlier turn continues in this one only if no other replica has had a turn between; its stream hears that
@@ -443,7 +394,7 @@ func TestListOfAnEarlierTurn(t *testing.T) {
 			}
 			list := func() {
 				b := r.batch("a", 1, 100)
-				b.ends[0].kind, b.Changes.State, b.Turn = kind{line.Added, line.FromSnapshot}, nil, 1
+				b.ends[0].kind, b.Changes.State, b.Term = kind{line.Added, line.FromSnapshot}, nil, 1
 				r.submit(b)
 			}
 			r.leads(1, nil)
@@ -451,7 +402,7 @@ func TestListOfAnEarlierTurn(t *testing.T) {
 			list()
 			pass(time.Second)
 			r.follows(nil)
-			r.rec.SetTurn(Turn{May: r.may.Load, Term: 3, Led: map[uint64]bool{1: true, 2: own}})
+			r.rec.Replica().Begin(takeover.Term{May: r.may.Load, Number: 3, Led: map[uint64]bool{1: true, 2: own}})
 			blocked.Store(false)
 			pass(2 * time.Second)
 			list()
@@ -472,11 +423,11 @@ func TestHeldBehindAList(t *testing.T) {
 		r.says("a turn", []string{"a1", "a2", "a3"}, "a=3")
 		r.follows(nil)
 		b := r.batch("a", 0, 0)
-		b.Changes.State, b.Turn = &checkpoint.Stream{ResourceVersion: "3"}, 1
+		b.Changes.State, b.Term = &checkpoint.Stream{ResourceVersion: "3"}, 1
 		r.submit(b)
 		r.events("a", 2)
 		pass(time.Second)
-		r.rec.SetTurn(Turn{May: r.may.Load, Term: 3, Led: map[uint64]bool{1: true}})
+		r.rec.Replica().Begin(takeover.Term{May: r.may.Load, Number: 3, Led: map[uint64]bool{1: true}})
 		r.says("another turn", []string{"a1", "a2", "a3", "a4", "a5"}, "a=5")
 	})
 }
@@ -486,25 +437,12 @@ func TestReleasedBatch(t *testing.T) {
 	p := newProducer("a")
 	for range 100 { // the pool may drop some
 		b := p.Batch()
-		if b.Turn != 0 || b.Anew {
+		if b.Term != 0 || b.Adopts {
 			t.Fatalf("%+v", b)
 		}
-		b.Turn, b.Anew = 7, true
+		b.Term, b.Adopts = 7, true
 		b.Release()
 	}
-}
-
-// A list that was begun in an earlier turn has not taken care of what others have published since.
-func TestListingOfAnEarlierTurn(t *testing.T) {
-	asReplica(t, func(r *replica) {
-		r.leads(3, map[string]string{"a": "5"})
-		for turn, want := range map[uint64]bool{1: false, 3: true} {
-			r.rec.Listing(fmt.Sprint(turn), turn)
-			if listed := r.rec.Published(fmt.Sprint(turn)).Listed; listed != want {
-				t.Errorf("a list of turn %d: listed %v", turn, listed)
-			}
-		}
-	})
 }
 
 // Of a list, what the lines before the cut make known is committed, and only that.
@@ -537,76 +475,4 @@ func TestTurnEndsWithinAList(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A leader publishes the positions of streams that run, and those of others only for as long as an update of the
-// replicas may take. Then it publishes that they were begun.
-func TestPositionsOfRemovedStreams(t *testing.T) {
-	asReplica(t, func(r *replica) {
-		published := func(when string, want map[string]string) {
-			t.Helper()
-			if got, _ := r.rec.Positions(); !maps.Equal(got, want) {
-				t.Errorf("%s: published are %v, want %v", when, got, want)
-			}
-		}
-		r.rec.Begin("a", nil)
-		r.rec.Begin("b", nil)
-		before := map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "7", "!gone": "2", AnyOther: "~1"}
-		r.leads(2, before)
-		published("at first", before)
-		pass(keepIdle - time.Second)
-		published("soon", before)
-		if err := r.rec.End(r.t.Context(), "b", "removed"); err != nil {
-			t.Error(err)
-		}
-		published("without b", before)
-		pass(time.Second)
-		published("later", map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "~0", "!gone": "2", AnyOther: "~0"})
-		r.rec.Begin("b", nil)
-		published("b is back", map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "~0", "!gone": "2", AnyOther: "~0"})
-		pass(keepIdle)
-		published("b stays", map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "~0", "!gone": "2", AnyOther: "~0"})
-		if err := r.rec.End(r.t.Context(), "b", "removed"); err != nil {
-			t.Error(err)
-		}
-		published("without b again", map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "~0", "!gone": "2", AnyOther: "~0"})
-		pass(keepIdle)
-		published("b is gone", map[string]string{"a": "5", "!a": "1", "b": "~0", "gone": "~0", "!gone": "2", AnyOther: "~0"})
-		r.leads(4, map[string]string{"gone": "9"})
-		published("another turn", map[string]string{"gone": "9"})
-	})
-}
-
-// What has no position, where not all have one, was begun by others, except in turns of this replica.
-func TestAnyOther(t *testing.T) {
-	asReplica(t, func(r *replica) {
-		positions := map[string]string{"a": "5", "!b": "3", AnyOther: BegunIn(2)}
-		for _, led := range []bool{false, true} {
-			r.rec.SetTurn(Turn{May: r.may.Load, Term: 3, Published: positions, Led: map[uint64]bool{2: led}})
-			if p := r.rec.Published("a"); p.Position != "5" || p.Begun {
-				t.Errorf("a: %+v", p)
-			}
-			if p := r.rec.Published("b"); p.Position != "" || p.Begun == led || p.Restored != 3 {
-				t.Errorf("b, led %v: %+v", led, p)
-			}
-		}
-	})
-}
-
-// What a leader did not run for long was begun by others, for each replica: also for one that was never the leader
-// before, whose last turn has the number 0.
-func TestBegunByOthers(t *testing.T) {
-	asReplica(t, func(r *replica) {
-		r.leads(2, map[string]string{"a": "5"})
-		pass(time.Second)
-		_, _ = r.rec.Positions()
-		pass(keepIdle)
-		published, _ := r.rec.Positions()
-		for _, led := range []uint64{0, 1, 2} {
-			r.rec.SetTurn(Turn{May: r.may.Load, Term: 3, Published: published, Led: map[uint64]bool{led: true}})
-			if p := r.rec.Published("a"); p.Position != "" || !p.Begun {
-				t.Errorf("a replica that led turn %d: %+v, of %v", led, p, published)
-			}
-		}
-	})
 }

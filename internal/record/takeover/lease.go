@@ -1,16 +1,17 @@
-// Package takeover elects, by a Lease of the API server, the one of several replicas that writes, and publishes to the
-// others how far it has come.
+package takeover
+
+// The Lease of the API server elects the one of several replicas that writes, and has what it publishes to the others:
+// how far it has come.
 //
 // The election is client-go's (tools/leaderelection). It does not fence: a leader that was suspended continues for a
-// moment as if it still held the Lease. Here a turn is certain only until renewDeadline after its last renewal was sent
+// moment as if it still held the Lease. Here a term is certain only until renewDeadline after its last renewal was sent
 // (see Elector.May), and the recorder checks this before each write. Another replica waits for leaseDuration, which is
 // longer, after it has seen that renewal.
 //
 // With each renewal the leader publishes, in the Lease's annotations, the position up to which each stream is committed
-// (see positions.go). This costs the server no request beyond those of the election, and the replica that takes the
+// (see annotation.go). This costs the server no request beyond those of the election, and the replica that takes the
 // Lease over has the last published positions: its update fails with a conflict if the Lease has changed since it was
 // read.
-package takeover
 
 import (
 	"context"
@@ -35,7 +36,6 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/record/recorder"
 )
 
 // ReleaseTimeout is how long a release may take, so that a stop ends soon.
@@ -46,10 +46,10 @@ const ReleaseTimeout = 500 * time.Millisecond
 // retryPeriod.
 const looks = 4
 
-// Recorder is what an Elector starts and stops.
-type Recorder interface {
-	SetTurn(recorder.Turn)
-	Positions() (committed map[string]string, version uint64)
+// replica is the part of Replica that an Elector needs.
+type replica interface {
+	Begin(Term)
+	Positions() (committed Positions, version uint64)
 	MarkPublished(version uint64)
 }
 
@@ -61,7 +61,7 @@ type Config struct {
 	RenewDeadline   time.Duration
 	RetryPeriod     time.Duration
 	Leases          dynamic.ResourceInterface // of the namespace
-	Recorder        Recorder
+	Replica         replica
 	Terms           checkpoint.Terms             // of an earlier process
 	SaveTerms       func(checkpoint.Terms) error // for Terms of the next one
 	// Able returns why this replica cannot write, nil when it can, as far as it has tried. One that cannot does not
@@ -75,7 +75,7 @@ type Config struct {
 type Status struct {
 	Leads  bool
 	Holder string // identity of the replica that writes; "" is none
-	Term   uint64 // of the latest turn
+	Term   uint64 // of the latest one
 	// Seen is when the Lease was read or written last; ReadErr why it could not be read since.
 	Seen    time.Time
 	ReadErr error
@@ -96,11 +96,11 @@ type Elector struct {
 	lease     *coordinationv1.Lease // as it was read or written last; nil: it is not there
 	saved     checkpoint.Terms      // what SaveTerms has taken
 	unsaved   error                 // why SaveTerms has failed
-	given     string                // the positions annotation that the recorder was given last
-	positions map[string]string     // the last ones that could be decoded, or were written
+	given     string                // the positions annotation that the replica was given last
+	positions Positions             // the last ones that could be decoded, or were written
 	restored  string                // the version of a Lease that is an earlier one again, as a backup has it
-	leads     bool                  // as the recorder was given last
-	led       map[uint64]bool       // this replica's turns
+	leads     bool                  // as the replica was told last
+	led       map[uint64]bool       // this replica's terms
 	logged    map[string]uint64     // causes of damage, each with the term, plus 1, in which it was logged last
 	room      int                   // bytes for positions that the server has not refused
 	unable    error                 // why this replica could not write, if it was so
@@ -242,7 +242,7 @@ func isNews(before, now error) bool {
 	return now != nil && (before == nil || before.Error() != now.Error())
 }
 
-// stepBack gives the turn up: others may write now, or in a moment.
+// stepBack ends the term: others may write now, or in a moment.
 func (e *Elector) stepBack() {
 	e.change(func(s *Status) { s.Leads, s.LeftOut = false, 0 })
 	if !e.leads {
@@ -258,14 +258,14 @@ func (e *Elector) stepBack() {
 	e.follow()
 }
 
-// follow gives the recorder the positions that the leader has published.
+// follow gives the replica the positions that the leader has published.
 func (e *Elector) follow() {
 	if e.lease == nil {
-		e.cfg.Recorder.SetTurn(recorder.Turn{})
+		e.cfg.Replica.Begin(Term{})
 		return
 	}
 	e.given = e.offer()
-	e.cfg.Recorder.SetTurn(recorder.Turn{Published: e.published()})
+	e.cfg.Replica.Begin(Term{Published: e.published()})
 }
 
 // offer stands for what follow gives.
@@ -290,7 +290,7 @@ func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFun
 // published returns the positions in the Lease. If somebody has damaged them, or put the Lease back, it returns the
 // last ones that could be read, up to which lines were written; the leader's next renewal writes them again. A process
 // that has read none knows only that there may be lines of any stream.
-func (e *Elector) published() map[string]string {
+func (e *Elector) published() Positions {
 	restored := e.isRestored()
 	if restored && e.positions != nil {
 		return e.positions
@@ -298,10 +298,10 @@ func (e *Elector) published() map[string]string {
 	positions, err := decode(e.lease.Annotations[positionsKey])
 	switch {
 	case err != nil && e.positions == nil:
-		e.positions = map[string]string{recorder.AnyOther: recorder.BegunIn(recorder.ByOthers)}
+		e.positions = Positions{AnyOther: unnamed}
 	case err != nil:
 	case restored: // of a process that was not there then
-		e.positions = recorder.BegunByOthers(positions)
+		e.positions = positions.begun()
 	default:
 		e.positions = positions
 	}
@@ -326,7 +326,7 @@ func (e *Elector) damaged(err error) {
 
 // pack packs positions, as many as the Lease has room for. It logs when it begins to leave some out, and
 // when it no longer does.
-func (e *Elector) pack(positions map[string]string, lease *coordinationv1.Lease) string {
+func (e *Elector) pack(positions Positions, lease *coordinationv1.Lease) string {
 	packed, left := fit(positions, min(room(lease), e.room))
 	before := e.change(func(s *Status) { s.LeftOut = left })
 	switch {
@@ -435,13 +435,13 @@ func (e *Elector) Update(ctx context.Context, record resourcelock.LeaderElection
 	})
 }
 
-// write writes the Lease as the record says, and with the positions of a leader; a new leader begins its turn.
+// write writes the Lease as the record says, and with the positions of a leader; a new leader begins its term.
 func (e *Elector) write(
 	record resourcelock.LeaderElectionRecord, lease *coordinationv1.Lease,
 	send func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) error {
 	before := e.Status()
-	var committed map[string]string
+	var committed Positions
 	if record.HolderIdentity != "" {
 		if err := e.able(before.Leads); err != nil {
 			return err
@@ -454,7 +454,7 @@ func (e *Elector) write(
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&record)
 	version, at := uint64(0), max(before.Term, term(lease))
 	if before.Leads {
-		committed, version = e.cfg.Recorder.Positions()
+		committed, version = e.cfg.Replica.Positions()
 		lease.Annotations[positionsKey] = e.pack(committed, lease)
 	} else if record.HolderIdentity != "" {
 		if at++; e.lease != nil && e.isRestored() {
@@ -478,7 +478,7 @@ func (e *Elector) write(
 		return err
 	}
 	if before.Leads {
-		e.cfg.Recorder.MarkPublished(version)
+		e.cfg.Replica.MarkPublished(version)
 		e.positions = committed
 	}
 	e.change(func(s *Status) {
@@ -514,12 +514,12 @@ func (e *Elector) able(leads bool) error {
 	return e.unable
 }
 
-// begin begins a turn, after the positions that the Lease has of the leader before.
+// begin begins a term, after the positions that the Lease has of the leader before.
 func (e *Elector) begin(term uint64) {
 	published := e.published()
 	e.cfg.Log.Info("became the leader", zap.String("lease", e.Describe()), zap.Uint64("term", term))
 	e.leads, e.led[term] = true, true
-	e.cfg.Recorder.SetTurn(recorder.Turn{May: e.May, Term: term, Published: published, Led: maps.Clone(e.led)})
+	e.cfg.Replica.Begin(Term{May: e.May, Number: term, Published: published, Led: maps.Clone(e.led)})
 }
 
 // save keeps terms for the next process, which needs them if the Lease is deleted.

@@ -19,52 +19,51 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/kube/fake"
-	"kubejournal/internal/record/recorder"
 )
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
-// fakeRecorder notes whose turn it is, and has positions.
-type fakeRecorder struct {
+// fakeReplica notes whose term it is, and has positions.
+type fakeReplica struct {
 	mu        sync.Mutex
-	turn      recorder.Turn
-	committed map[string]string
+	term      Term
+	committed Positions
 	version   uint64
 	published uint64
 }
 
-func (r *fakeRecorder) SetTurn(t recorder.Turn) {
+func (r *fakeReplica) Begin(t Term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.turn = t; t.May != nil {
+	if r.term = t; t.May != nil {
 		r.committed = maps.Clone(t.Published)
 	}
 }
 
-func (r *fakeRecorder) Positions() (map[string]string, uint64) {
+func (r *fakeReplica) Positions() (Positions, uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.committed), r.version
 }
 
-func (r *fakeRecorder) MarkPublished(version uint64) {
+func (r *fakeReplica) MarkPublished(version uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.published = version
 }
 
 // commit makes positions those that are committed.
-func (r *fakeRecorder) commit(committed map[string]string) {
+func (r *fakeReplica) commit(committed Positions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.committed = committed
 	r.version++
 }
 
-// replica is one that takes part in the election.
-type replica struct {
+// candidate takes part in the election.
+type candidate struct {
 	*Elector
-	rec   *fakeRecorder
+	rec   *fakeReplica
 	stop  context.CancelFunc
 	ended chan struct{}
 	saved checkpoint.Terms
@@ -89,16 +88,16 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.RoundTripper.RoundTrip(r)
 }
 
-// is describes what the recorder was given: "leads 2 pods=7", or "follows pods=7".
-func (r *replica) is() string {
+// is describes what the replica was told: "leads 2 pods=7", or "follows pods=7".
+func (r *candidate) is() string {
 	r.rec.mu.Lock()
 	defer r.rec.mu.Unlock()
 	words := []string{"follows"}
-	if r.rec.turn.May != nil {
-		words = []string{fmt.Sprint("leads ", r.rec.turn.Term)}
+	if r.rec.term.May != nil {
+		words = []string{fmt.Sprint("leads ", r.rec.term.Number)}
 	}
-	if at, ok := r.rec.turn.Published["pods"]; ok {
-		words = append(words, "pods="+at)
+	if position, ok := r.rec.term.Published["pods"]; ok {
+		words = append(words, "pods="+position.At)
 	}
 	return strings.Join(words, " ")
 }
@@ -121,9 +120,9 @@ func inWorld(t *testing.T, test func(*world)) {
 }
 
 // start has a replica take part.
-func (w *world) start(name string, led uint64) *replica {
+func (w *world) start(name string, led uint64) *candidate {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &replica{rec: new(fakeRecorder), stop: cancel, ended: make(chan struct{})}
+	r := &candidate{rec: new(fakeReplica), stop: cancel, ended: make(chan struct{})}
 	config := w.srv.Config()
 	if w.wrap != nil {
 		config.Wrap(w.wrap)
@@ -135,7 +134,7 @@ func (w *world) start(name string, led uint64) *replica {
 	}
 	r.Elector = New(Config{
 		Name: "writer", Namespace: "default", Identity: name, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
-		RetryPeriod: 2 * time.Second, Leases: client.Resource(leases).Namespace("default"), Recorder: r.rec, Log: w.log,
+		RetryPeriod: 2 * time.Second, Leases: client.Resource(leases).Namespace("default"), Replica: r.rec, Log: w.log,
 		Able: func() error {
 			if r.full.Load() {
 				return syscall.ENOSPC
@@ -153,26 +152,26 @@ func (w *world) start(name string, led uint64) *replica {
 }
 
 // pair starts two replicas, of which a leads.
-func (w *world) pair() (a, b *replica) {
+func (w *world) pair() (a, b *candidate) {
 	a = w.start("a", 0)
 	synctest.Wait()
 	return a, w.start("b", 0)
 }
 
 // end ends a replica as a clean stop does.
-func (r *replica) end() {
+func (r *candidate) end() {
 	r.stop()
 	<-r.ended
 }
 
-// after compares what the recorder was given after some time.
+// after compares what the replica was told after some time.
 // pass lets so much time pass, and what is due then happen.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-func (w *world) after(d time.Duration, r *replica, want string) {
+func (w *world) after(d time.Duration, r *candidate, want string) {
 	w.t.Helper()
 	pass(d)
 	if is := r.is(); is != want {
@@ -185,12 +184,12 @@ func TestElection(t *testing.T) {
 		a := w.start("a", 0)
 		w.after(0, a, "leads 1")
 		b := w.start("b", 0)
-		a.rec.commit(map[string]string{"pods": "7"})
+		a.rec.commit(Positions{"pods": {At: "7"}})
 		w.after(5*time.Second, b, "follows pods=7")
 		if a.rec.published != a.rec.version {
 			t.Errorf("published is %d of %d", a.rec.published, a.rec.version)
 		}
-		a.rec.commit(map[string]string{"pods": "8"})
+		a.rec.commit(Positions{"pods": {At: "8"}})
 		a.end() // it says how far it has come, and does not make the other wait
 		w.after(3*time.Second, b, "leads 2 pods=8")
 		if b.saved.Led != 2 || !b.May() || a.May() {
@@ -219,7 +218,7 @@ func TestPace(t *testing.T) {
 func TestPartition(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.pair()
-		a.rec.commit(map[string]string{"pods": "7"})
+		a.rec.commit(Positions{"pods": {At: "7"}})
 		w.after(5*time.Second, b, "follows pods=7")
 		a.cut.Store(true)
 		began := time.Now()
@@ -235,7 +234,7 @@ func TestPartition(t *testing.T) {
 		w.after(20*time.Second, b, "leads 2 pods=7")
 		w.after(0, a, "follows pods=7")
 		a.cut.Store(false)
-		a.rec.commit(map[string]string{"pods": "9"}) // that is nobody's to tell
+		a.rec.commit(Positions{"pods": {At: "9"}}) // that is nobody's to tell
 		w.after(5*time.Second, b, "leads 2 pods=7")
 		a.end()
 		b.end()
@@ -288,14 +287,14 @@ func TestForbiddenUpdate(t *testing.T) {
 		w.after(5*time.Second, b, "follows")
 		w.srv.Forbid(leases, "update", "patch")
 		pass(20 * time.Second)
-		for _, r := range []*replica{a, b} {
+		for _, r := range []*candidate{a, b} {
 			if s, err := r.Status(), r.Err(); s.Leads || s.Holder != "" || err == nil || !strings.Contains(err.Error(), "no replica holds the Lease default/writer: ") {
 				t.Errorf("%s: %+v, %v", r.Identity(), s, err)
 			}
 		}
 		w.srv.Allow(leases, "update", "patch")
 		pass(20 * time.Second)
-		for _, r := range []*replica{a, b} {
+		for _, r := range []*candidate{a, b} {
 			if s, err := r.Status(), r.Err(); s.Holder == "" || err != nil {
 				t.Errorf("%s: %+v, %v", r.Identity(), s, err)
 			}
@@ -350,7 +349,7 @@ func TestTermOfAStandby(t *testing.T) {
 func TestDamagedPositions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.pair()
-		a.rec.commit(map[string]string{"pods": "7"})
+		a.rec.commit(Positions{"pods": {At: "7"}})
 		w.after(5*time.Second, b, "follows pods=7")
 		a.cut.Store(true)
 		damage := map[string]any{"metadata": map[string]any{"annotations": map[string]any{positionsKey: "damaged"}}}
@@ -378,10 +377,10 @@ func TestRestoredLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				a, b := w.pair()
-				a.rec.commit(map[string]string{"pods": "7"})
+				a.rec.commit(Positions{"pods": {At: "7"}})
 				w.after(5*time.Second, b, "follows pods=7")
 				backup := w.srv.Version()
-				a.rec.commit(map[string]string{"pods": "9"})
+				a.rec.commit(Positions{"pods": {At: "9"}})
 				w.after(5*time.Second, b, "follows pods=9")
 				if !stays {
 					a.cut.Store(true)
@@ -389,7 +388,7 @@ func TestRestoredLease(t *testing.T) {
 				w.srv.RestoreTo(backup)
 				w.after(5*time.Second, b, "follows pods=9")
 				if stays {
-					a.rec.commit(map[string]string{"pods": "8"})
+					a.rec.commit(Positions{"pods": {At: "8"}})
 					w.after(5*time.Second, b, "follows pods=8")
 				} else {
 					w.after(20*time.Second, b, "leads 2 pods=9")
@@ -408,7 +407,7 @@ func TestRestoredLease(t *testing.T) {
 func TestUnable(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.pair()
-		a.rec.commit(map[string]string{"pods": "7"})
+		a.rec.commit(Positions{"pods": {At: "7"}})
 		w.after(5*time.Second, b, "follows pods=7")
 		a.full.Store(true)
 		w.after(16*time.Second, b, "leads 2 pods=7")
@@ -469,7 +468,7 @@ func TestClocks(t *testing.T) {
 func TestDeletedLease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.pair()
-		a.rec.commit(map[string]string{"pods": "7"})
+		a.rec.commit(Positions{"pods": {At: "7"}})
 		w.after(5*time.Second, b, "follows pods=7")
 		a.cut.Store(true)
 		if _, err := w.srv.Delete(leases, "default", "writer"); err != nil {
@@ -491,23 +490,23 @@ func TestDeletedLease(t *testing.T) {
 		}
 		c := w.start("c", a.saved.Led)
 		w.after(time.Second, c, "leads 4")
-		if turn := c.rec.turn; !turn.Led[3] || !turn.Led[4] || turn.Led[2] {
-			t.Errorf("its own turns are %v", turn.Led)
+		if led := c.rec.term.Led; !led[3] || !led[4] || led[2] {
+			t.Errorf("its own terms are %v", led)
 		}
 		c.end()
 	})
 }
 
-func somePositions(streams int) map[string]string {
-	positions := make(map[string]string)
+func somePositions(streams int) Positions {
+	positions := make(Positions)
 	for i := range streams {
-		positions[fmt.Sprintf("resource%d.group%d.example.com?namespace=team-%d", i, i%40, i)] = fmt.Sprint(1_234_567_890 + 7919*i)
+		positions[fmt.Sprintf("resource%d.group%d.example.com?namespace=team-%d", i, i%40, i)] = Position{At: fmt.Sprint(1_234_567_890 + 7919*i)}
 	}
 	return positions
 }
 
 // encode packs positions.
-func encode(positions map[string]string) string { return compress(marshal(positions)) }
+func encode(positions Positions) string { return compress(marshal(positions)) }
 
 // 300 streams take little of the 256 KiB that annotations may have.
 func TestPositions(t *testing.T) {

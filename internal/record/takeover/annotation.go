@@ -13,12 +13,10 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-
-	"kubejournal/internal/record/recorder"
 )
 
 // The annotations of the Lease. positionsKey has the positions by stream, as JSON, compressed with gzip, in base64.
-// termKey has the number of the turn.
+// termKey has the number of the term.
 const (
 	positionsKey = "kubejournal/positions"
 	termKey      = "kubejournal/term"
@@ -28,7 +26,7 @@ const (
 	maxAnnotations = 256 << 10 // bytes of names and values that the server takes, of all annotations together
 	maxPacked      = 192 << 10 // bytes of positions, packed: some 15,000 streams
 	maxContent     = 2 << 20   // the same as JSON, which a replica reads whole
-	minPacked      = 256       // what recorder.AnyOther takes alone, at most
+	minPacked      = 256       // what AnyOther takes alone, at most
 	sparedBytes    = 1 << 10   // bytes of annotations that stay free
 )
 
@@ -43,36 +41,44 @@ func room(l *coordinationv1.Lease) int {
 	return max(minPacked, min(left, maxPacked))
 }
 
-// fit packs as many positions as there is room for, and returns how many it leaves out. recorder.AnyOther
-// stands for those. Entries that say that a server was restored are left out last.
-func fit(positions map[string]string, room int) (packed string, left int) {
+// fit packs as many positions as there is room for, and returns how many it leaves out. AnyOther stands for those. That a
+// server was restored is left out last, and first what AnyOther says too.
+func fit(positions Positions, room int) (packed string, left int) {
 	text := marshal(positions)
 	packed = compress(text)
 	if len(packed) <= room && len(text) <= maxContent {
 		return packed, 0
 	}
-	names := slices.Collect(maps.Keys(positions))
-	slices.SortFunc(names, func(a, b string) int { // the same ones are left out each time
-		if x := recorder.IsRestored(a); x != recorder.IsRestored(b) {
-			return map[bool]int{true: -1, false: 1}[x]
+	var names, restored []string
+	for _, name := range slices.Sorted(maps.Keys(positions)) { // the same ones are left out each time
+		position := positions[name]
+		if name == AnyOther || position == unnamed {
+			continue
 		}
-		return strings.Compare(a, b)
-	})
-	n := len(names)
-	for n > 0 && (len(packed) > room || len(text) > maxContent) {
-		share := min(float64(room)/float64(len(packed)), float64(maxContent)/float64(len(text)))
-		n = min(n-1, int(0.98*share*float64(n)))
-		some := map[string]string{recorder.AnyOther: recorder.BegunIn(recorder.ByOthers)}
-		for _, name := range names[:n] {
+		if names = append(names, name); position.Restored > 0 {
+			restored = append(restored, name)
+		}
+	}
+	n := len(restored) + len(names)
+	pack := func() {
+		some := Positions{AnyOther: unnamed}
+		for _, name := range restored[:min(n, len(restored))] {
+			some[name] = Position{Begun: true, Term: byOthers, Restored: positions[name].Restored}
+		}
+		for _, name := range names[:max(0, n-len(restored))] {
 			some[name] = positions[name]
 		}
 		text = marshal(some)
 		packed = compress(text)
 	}
-	return packed, len(names) - n
+	for pack(); n > 0 && (len(packed) > room || len(text) > maxContent); pack() {
+		share := min(float64(room)/float64(len(packed)), float64(maxContent)/float64(len(text)))
+		n = min(n-1, int(0.98*share*float64(n)))
+	}
+	return packed, len(names) - max(0, n-len(restored))
 }
 
-func marshal(positions map[string]string) []byte {
+func marshal(positions Positions) []byte {
 	if len(positions) == 0 {
 		return nil
 	}
@@ -112,7 +118,7 @@ func (d *damage) Error() string {
 func (d *damage) Unwrap() error { return d.err }
 
 // decode unpacks positions. The error is a *damage.
-func decode(packed string) (map[string]string, error) {
+func decode(packed string) (Positions, error) {
 	if packed == "" {
 		return nil, nil
 	}
@@ -131,14 +137,14 @@ func decode(packed string) (map[string]string, error) {
 	case len(content) > maxContent: // the rest is not read: anybody who may write the Lease can pack gigabytes
 		return nil, &damage{fmt.Sprintf("larger than %d MiB", maxContent>>20), nil}
 	}
-	var positions map[string]string
+	var positions Positions
 	if err := json.Unmarshal(content, &positions); err != nil {
 		return nil, &damage{"not JSON", err}
 	}
 	return positions, nil
 }
 
-// maxTerm bounds the number of turns, within what JSON readers take as an exact integer. A larger one was not written
+// maxTerm bounds the number of terms, within what JSON readers take as an exact integer. A larger one was not written
 // by a replica.
 const maxTerm = 1 << 53
 
