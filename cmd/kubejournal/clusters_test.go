@@ -89,7 +89,7 @@ func theFleet(t *testing.T) []string {
 		r.configmaps.HeldBack(coverage.LeaderElection)
 		return r
 	}
-	// takeOver ends a replica's turn, and begins another one's.
+	// takeOver ends a replica's term, and begins another one's.
 	takeOver := func(of *shop, path, cluster, uid string, when time.Time) *shop {
 		of.Now = when
 		of.Confirm(false, of.deployments, of.configmaps)

@@ -56,7 +56,7 @@ func TestSealed(t *testing.T) {
 		"no line about one": {func(t *testing.T, dir string, files []string) {
 			unseal(t, filepath.Join(dir, "journal.jsonl"))
 		}, "is sealed by no line, and later files are"},
-		"sealed again by a replica whose turn came back": {func(t *testing.T, dir string, _ []string) {
+		"sealed again by a replica whose term came back": {func(t *testing.T, dir string, _ []string) {
 			active := filepath.Join(dir, "journal.jsonl")
 			content, err := os.ReadFile(active)
 			fatal(t, err)

@@ -14,8 +14,8 @@
 //	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file
 //	                                      before
 //	  recovery                            JSON of Recovery: how far an interrupted one came; absent otherwise
-//	  term                                two uvarints: the number of this replica's last turn as the leader, 0 for
-//	                                      none, and of the last turn that it knows of; absent while both are 0
+//	  term                                two uvarints: the number of this replica's last term as the leader, 0 for
+//	                                      none, and of the last term that it knows of; absent while both are 0
 //	  lost                                present from the loss of a predecessor until all streams are known again
 //	streams                               bucket
 //	  <stream name>                       JSON of Stream: position, pending GAP, open gap, pending SYNCED line
@@ -252,10 +252,10 @@ func (s *Store) SetCluster(uid string) error {
 	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyCluster, []byte(uid)) })
 }
 
-// Terms are turns of replicas of which one writes.
+// Terms are what a replica knows of terms when it starts.
 type Terms struct {
-	Led    uint64 // this replica's last turn as the leader, 0 for none
-	Latest uint64 // the last turn of any replica that this one knows of
+	Led    uint64 // this replica's last term as the leader, 0 for none
+	Latest uint64 // the last term of any replica that this one knows of
 }
 
 // Terms are what SetTerms has set, zero before.
@@ -266,7 +266,7 @@ func (s *Store) Terms() (t Terms, err error) {
 	return Terms{led, latest}, err
 }
 
-// SetTerms sets the turns that are known.
+// SetTerms sets the terms that are known.
 func (s *Store) SetTerms(t Terms) error {
 	v := binary.AppendUvarint(binary.AppendUvarint(nil, t.Led), t.Latest)
 	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyTerm, v) })

@@ -28,7 +28,7 @@ import (
 func (m *model) finish(r *rand.Rand) {
 	m.settle()
 	for n := 0; m.replicas != nil && n < 100 && listOpen(m.merged()); n++ {
-		// That a list of a turn that is over is void shows with the next line of its stream.
+		// That a list of a term that is over is void shows with the next line of its stream.
 		m.write(r)
 		m.settle()
 	}

@@ -125,7 +125,7 @@ func (m *model) merged() []invariant.Line {
 	return merged
 }
 
-// mayWrite is called when a replica begins to write: the Lease must name its turn.
+// mayWrite is called when a replica begins to write: the Lease must name its term.
 func (one *replica) mayWrite(began time.Time, p []byte) {
 	if !bytes.HasPrefix(p, []byte(`{"seq":`)) {
 		return // the rest of a write that was begun

@@ -386,7 +386,7 @@ func (m *model) watchList(r *rand.Rand) string {
 	return fmt.Sprint("streamed lists: ", on)
 }
 
-// calm lets the replicas follow the server for a while. From then on the Lease may name an earlier turn.
+// calm lets the replicas follow the server for a while. From then on the Lease may name an earlier term.
 func (m *model) calm() {
 	m.fault.set(nil)
 	must(m.t, m.srv.StartAPIServer())

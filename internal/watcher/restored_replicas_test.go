@@ -137,7 +137,7 @@ func TestNewBehindARestore(t *testing.T) {
 		w.start()
 		w.synced()
 		w.pass(5 * time.Second)
-		backup := w.srv.Version() // of the first turn
+		backup := w.srv.Version() // of the first term
 		w.stop()
 		w.start()
 		w.synced()

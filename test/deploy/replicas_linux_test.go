@@ -234,8 +234,8 @@ func (r *replicated) checkJournals() {
 		}
 	}
 	if len(terms) < 3 {
-		r.t.Errorf("%d turns: an eviction and an update end one each", len(terms))
+		r.t.Errorf("%d terms: an eviction and an update end one each", len(terms))
 	}
 	writes, _ := r.Ledger.Counts()
-	r.t.Logf("%d turns, %d lines, %d acknowledged writes, %d repeated", len(terms), len(lines), writes, len(repeated))
+	r.t.Logf("%d terms, %d lines, %d acknowledged writes, %d repeated", len(terms), len(lines), writes, len(repeated))
 }

@@ -18,7 +18,7 @@
 //	round.go     rounds of torture
 //	kill.go      kills of the daemon alone, journal in files
 //	pipe.go      the same with the journal on stdout
-//	takeover.go  ends of the turn of one of two replicas
+//	takeover.go  ends of the term of one of two replicas
 //	verify.go    the proof
 //	report.go    the table
 package main

@@ -18,7 +18,7 @@ type options struct {
 	length time.Duration // of the torture
 	round  time.Duration // of churn and faults between two proofs
 	kills  int           // of the daemon, instead of the torture
-	// takeovers are ends of a leader's turn, instead of the torture.
+	// takeovers are ends of a leader's term, instead of the torture.
 	takeovers int
 	folder    int  // kills until the daemon begins in a new folder
 	stdout    bool // the journal goes to a pipe
@@ -49,7 +49,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.kills, "kills", o.kills, "kill the daemon so many times, and nothing else")
 	flags.IntVar(&o.folder, "folder", o.folder, "with -kills: begin in a new folder after so many")
 	flags.IntVar(&o.takeovers, "takeovers", o.takeovers,
-		"end the turn of one of two replicas so many times, and nothing else")
+		"end the term of one of two replicas so many times, and nothing else")
 	output := flags.String("output", "file", "with -kills: file or stdout")
 	flags.Uint64Var(&o.seed, "seed", 0, "of what happens when; 0 chooses one")
 	proxied := flags.String("proxy", "all", "faults of a proxy between daemon and API server: all, none, or some of\n"+

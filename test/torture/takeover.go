@@ -34,7 +34,7 @@ const (
 	beyond = 2 * time.Second
 )
 
-// What ends a leader's turn.
+// What ends a leader's term.
 const (
 	leaderKilled    = "leader killed (SIGKILL)"
 	leaderStopped   = "leader stopped (SIGTERM)"
@@ -55,7 +55,7 @@ type team struct {
 	times    map[string]int
 }
 
-// end is how a leader's turn ended.
+// end is how a leader's term ended.
 type end struct {
 	at   time.Time
 	well bool // the server was: the leader could publish until then
@@ -67,7 +67,7 @@ type replica struct {
 	way *proxy.Proxy
 }
 
-// takeovers ends leaders' turns, so many times, while writers churn.
+// takeovers ends leaders' terms, so many times, while writers churn.
 func (b *bench) takeovers(ctx context.Context) error {
 	var all []*team
 	defer func() {
@@ -198,7 +198,7 @@ func (t *team) close() {
 	}
 }
 
-// takeover ends the leader's turn in one way or the other, and waits until the other replica writes.
+// takeover ends the leader's term in one way or the other, and waits until the other replica writes.
 func (t *team) takeover(ctx context.Context, serverMu *sync.Mutex) error {
 	leader, next, term, err := t.leader(ctx)
 	if err != nil || !pass(ctx, upTo(t.random, 1500*time.Millisecond)) {
@@ -317,7 +317,7 @@ func (r *replica) term() (uint64, error) {
 // verify reads what both replicas have written, and proves it together.
 func (t *team) verify(ctx context.Context) (p proof, err error) {
 	var journals [][]invariant.Line
-	last := make(map[uint64]time.Time) // of a turn: when its last line was received
+	last := make(map[uint64]time.Time) // of a term: when its last line was received
 	for _, r := range t.replicas {
 		lines, whole := p.read(r.journal(), false)
 		if !whole {
@@ -346,9 +346,9 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 		if err != nil {
 			return p, fmt.Errorf("%s: %w", l.Where, err)
 		}
-		turn := t.before(l.Term)
-		end := t.ends[turn]
-		if began := t.begins[turn]; at.Before(began) {
+		term := t.before(l.Term)
+		end := t.ends[term]
+		if began := t.begins[term]; at.Before(began) {
 			at = began // it was held until then
 		}
 		oldest := &p.oldest
@@ -360,7 +360,7 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 		// What ended after it had written its last line may have had nothing to publish for long, or no server to
 		// publish to.
 		age := end.at.Sub(at)
-		if until, wrote := last[turn]; wrote && until.Before(end.at) {
+		if until, wrote := last[term]; wrote && until.Before(end.at) {
 			age = until.Sub(at)
 		}
 		*oldest = max(*oldest, age)

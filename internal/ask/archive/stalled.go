@@ -12,8 +12,8 @@ import (
 
 // takeBack returns the coverage of several journals without what only pulses of a replica have confirmed, where
 // another one has read what shows that they may have been wrong: the watch may have stalled in the first one's
-// turn, which was killed then, so that no later line of its own says so. That is where nothing covers the time
-// between the two turns, and the first line of that time is a GAP, or does not say that its change was made after
+// term, which was killed then, so that no later line of its own says so. That is where nothing covers the time
+// between the two terms, and the first line of that time is a GAP, or does not say that its change was made after
 // the pulses.
 func takeBack(ctx context.Context, of []*Journal, all [][]coverage.Stream) ([][]coverage.Stream, error) {
 	all = slices.Clone(all)

@@ -96,7 +96,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}
-	// follows is a turn that repeats some lines, then continues with others.
+	// follows is a term that repeats some lines, then continues with others.
 	follows := func(term int, others func(seq int) string) func(seq int) string {
 		return func(seq int) string {
 			if seq <= overlap {
@@ -127,7 +127,7 @@ func TestMemory(t *testing.T) {
 			"another server", []Source{generated("a", past, modified), generated("b", 100, restored("PositionRefused", 2))},
 			past + 100,
 		},
-		{"a restore in a turn that has begun", []Source{
+		{"a restore in a term that has begun", []Source{
 			generated("a", past, modified),
 			generated("b", overlap+100, func(seq int) string {
 				return numbered(seq, follows(2, restored("PositionAheadOfServer", 2))(seq))

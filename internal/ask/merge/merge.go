@@ -147,7 +147,7 @@ type merger struct {
 type state struct {
 	highest string // version of its lines
 	term    uint64 // of its last line
-	turn    int    // counts how often another replica's lines began
+	stretch int    // counts how often lines of another term began
 	gap     *openGap
 	events  map[string]time.Time // those that may come again, as EventOf has them, with the times of their lines
 	live    map[string]*known    // by uid; only where a replica may have to find out what is gone
@@ -156,17 +156,17 @@ type state struct {
 }
 
 type openGap struct {
-	turn  int
-	from  string
-	count count // what differs from what the lines after it come to
-	due   *edit // its line, where that is not written unless another one is
-	anew  bool  // versions start over; a DELETED after it has the one from before
+	stretch int
+	from    string
+	count   count // what differs from what the lines after it come to
+	due     *edit // its line, where that is not written unless another one is
+	anew    bool  // versions start over; a DELETED after it has the one from before
 }
 
 type known struct {
 	at      int64
 	version string
-	turn    int  // in which it was shown last
+	stretch int  // in which it was shown last
 	undone  bool // version is of a server that was restored since, or of another one: it compares with no later line's
 }
 
@@ -257,7 +257,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	f := factOf(l)
 	behind := moved || f.term > 0 // another replica may have written more than this one knew
 	if f.term != s.term {
-		s.turn++
+		s.stretch++
 	}
 	s.term = f.term
 	reason := line.Reason(l.Text(line.FieldReason))
@@ -271,10 +271,10 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 				e.text(line.FieldResourceVersion, s.highest)
 			}
 		}
-		if s.gap != nil && s.gap.turn == s.turn && from != "" && !line.Later(s.gap.from, from) {
+		if s.gap != nil && s.gap.stretch == s.stretch && from != "" && !line.Later(s.gap.from, from) {
 			from = s.gap.from // of a list that continues after another GAP
 		}
-		s.gap = &openGap{turn: s.turn, from: from, anew: f.anew || s.gap != nil && s.gap.anew}
+		s.gap = &openGap{stretch: s.stretch, from: from, anew: f.anew || s.gap != nil && s.gap.anew}
 		if f.anew {
 			s.events, s.highest = nil, ""
 			for _, last := range s.live {
@@ -348,7 +348,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	}
 	if repeats {
 		if last != nil {
-			last.turn = s.turn // it is shown again
+			last.stretch = s.stretch // it is shown again
 		}
 		return nil
 	}
@@ -391,7 +391,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 		delete(s.names, name)
 		s.isAbsent(uid)
 	} else {
-		s.live[uid], s.names[name] = &known{at: at, version: f.version, turn: s.turn}, uid
+		s.live[uid], s.names[name] = &known{at: at, version: f.version, stretch: s.stretch}, uid
 		delete(s.absent, uid)
 	}
 	return nil
@@ -431,7 +431,7 @@ func (m *merger) unseen(s *stream, synced *line.Fields) error {
 	from, to := s.gap.from, string(synced.Text(line.FieldResourceVersion))
 	var gone []string
 	for uid, last := range s.live {
-		if last.turn < s.gap.turn && (from == "" ||
+		if last.stretch < s.gap.stretch && (from == "" ||
 			line.Later(last.version, from) && (last.undone || !line.Later(last.version, to))) {
 			gone = append(gone, uid)
 		}

@@ -416,7 +416,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// However lists and turns follow each other, an object's versions come in order, each once, and what is left out is told again.
+// However lists and terms follow each other, an object's versions come in order, each once, and what is left out is told again.
 func TestListsOfSeveralTurns(t *testing.T) {
 	first := about(1, 1, "ADDED", "snapshot", "a", "3") + synced(2, 1, "5", 1, 0, 0)
 	changed := func(seq, term int, origin, version string) string {
@@ -440,7 +440,7 @@ func TestListsOfSeveralTurns(t *testing.T) {
 			"3 SYNCED 12 15 22 25",
 		},
 		{
-			"the unfinished one in a turn of its own",
+			"the unfinished one in a term of its own",
 			[]string{listed + gap(6, 2, "20", "30") + changed(7, 2, "relist", "25"), watched(3, "12", "15", "22", "25")},
 			"3 SYNCED 12 15 22 25",
 		},

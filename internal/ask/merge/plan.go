@@ -51,7 +51,7 @@ type part struct {
 	highest uint64 // version of a watch, but for deletions
 }
 
-// block is a finished list and what follows it in its turn.
+// block is a finished list and what follows it in its term.
 type block struct {
 	extent
 	source  int
@@ -159,7 +159,7 @@ func inTerm(term uint64) string {
 	return fmt.Sprintf(" in term %d", term)
 }
 
-// Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn
+// Early returns, in ascending order, the sources that were opened before another one in which a replica's later term
 // is: what they had to say until then may not have been there yet. The sources have to be in the order in which they
 // were opened.
 func (p *Plan) Early() (early []int) {
@@ -208,7 +208,7 @@ type list struct {
 }
 
 // settle finds the lists that another replica has written again: one that was not finished is void; one after a GAP
-// that was, but was not published before the turn ended, so that the watch of the next continues before its end, is to
+// that was, but was not published before the term ended, so that the watch of the next continues before its end, is to
 // come behind what that brings.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
@@ -264,7 +264,7 @@ func (s *stream) settle() {
 	}
 }
 
-// mayRepeat reports whether a later turn's watch may bring a line again that another one's brought at a position.
+// mayRepeat reports whether a later term's watch may bring a line again that another one's brought at a position.
 func (s *stream) mayRepeat(at position, version uint64) bool {
 	n, is := slices.BinarySearchFunc(s.low, at, func(p part, at position) int { return p.from.compare(at) })
 	if !is {

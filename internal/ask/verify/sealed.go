@@ -71,7 +71,7 @@ func (a *seals) check(ctx context.Context, j *archive.Journal, fn func(string)) 
 	known := make(map[uint64]bool)
 	for i, is := range a.all {
 		if i > 0 && is.Seal == a.all[i-1].Seal {
-			continue // it was written again by a replica whose turn came back
+			continue // it was written again by a replica whose term came back
 		}
 		if i > 0 && is.After(a.all[i-1].Chain).Chain != is.Chain {
 			fn(fmt.Sprintf("line %d does not continue the chain of line %d: a SEALED line was changed, or is missing",

@@ -127,7 +127,7 @@ var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFie
 const Initial = "initial"
 
 // LeaderElection among the keys that hold changes back says that another replica may have written what is not in the
-// journal, while it was not this one's turn.
+// journal, while it was not this one's term.
 const LeaderElection = "leaderElection"
 
 func reasonNumber(reason string) byte { return byte(max(1, slices.Index(reasons[:], reason))) }

@@ -271,7 +271,7 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 }
 
 // Followed says what a standby has committed. It has written no line, so this confirms nothing. But what it reads
-// after its own turn has ended, or loses then, may show that a watch had stalled in that turn. If so, what only
+// after its own term has ended, or loses then, may show that a watch had stalled in that term. If so, what only
 // pulses have confirmed is taken back; the lines are in another replica's journal, if anywhere.
 func (f *File) Followed(moved iter.Seq2[string, Progress]) {
 	f.mu.Lock()

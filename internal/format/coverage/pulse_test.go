@@ -386,7 +386,7 @@ func TestPulse(t *testing.T) {
 		"a standby that misses nothing": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.follows(32, Progress{Confirmed: j.at(32)})
-			j.follows(36, Progress{Confirmed: j.at(32), Missed: j.at(36)}) // not in its turn
+			j.follows(36, Progress{Confirmed: j.at(32), Missed: j.at(36)}) // not in its term
 			j.follows(40, Progress{Lost: "Expired"})
 		}, "pods, 10-28 HandedOver"},
 		"a standby that reads what its watch had missed": {func(j *journalled) {

@@ -32,7 +32,7 @@ func TestUnion(t *testing.T) {
 			[]coverage.Interval{in(0, 50, "")},
 		},
 		{
-			"a third replica's turn is missing",
+			"a third replica's term is missing",
 			[]coverage.Interval{in(0, 20, coverage.HandedOver)},
 			[]coverage.Interval{in(30, 40, "", "filter", coverage.LeaderElection)},
 			[]coverage.Interval{in(0, 20, coverage.HandedOver), in(30, 40, "", "filter")},

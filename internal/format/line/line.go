@@ -29,7 +29,7 @@ type Field int
 // The members of a line, in the order in which kubejournal writes them.
 const (
 	FieldSeq  Field = iota
-	FieldTerm       // the turn of the replica that wrote it; only with leader election
+	FieldTerm       // the leader's term in which it was written; only with leader election
 	FieldTime
 	FieldType
 	FieldOrigin

@@ -82,8 +82,8 @@ func AppendSeq(dst []byte, seq uint64) []byte {
 	return strconv.AppendUint(dst, seq, 10)
 }
 
-// AppendTerm continues with a line that AppendSeq has begun, where several replicas write in turns: the number of the
-// turn.
+// AppendTerm continues with a line that AppendSeq has begun, where several replicas write: the number of the leader's
+// term.
 func AppendTerm(dst []byte, term uint64) []byte {
 	dst = append(dst, `,"term":`...)
 	return strconv.AppendUint(dst, term, 10)

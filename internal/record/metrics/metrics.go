@@ -41,7 +41,7 @@ type Metrics struct {
 	ReloadOK        prometheus.Gauge       // 0 or 1
 	ReloadTime      prometheus.Gauge       // unix time of the last successful load
 	Leader          prometheus.Gauge       // 0 or 1; see WatchElection
-	Takeovers       prometheus.Counter     // turns of this replica; the same
+	Takeovers       prometheus.Counter     // terms of this replica; the same
 	configInfo      *prometheus.GaugeVec   // hash
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
 	filesystems     filesystems

@@ -40,7 +40,7 @@ type standby struct {
 	unsettled bool
 }
 
-// cutGroup leaves in the group what its first lines belong to, which were written. The rest waits for another turn.
+// cutGroup leaves in the group what its first lines belong to, which were written. The rest waits for another term.
 func (w *writer) cutGroup(written int) (seq uint64) {
 	seq, left := uint64(written), written
 	for n, b := range w.group {

@@ -42,12 +42,12 @@ func asReplica(t *testing.T, test func(*replica)) {
 	})
 }
 
-// follows makes it another replica's turn, which has published these positions.
+// follows makes it another replica's term, which has published these positions.
 func (r *replica) follows(published takeover.Positions) {
 	r.rec.Replica().Begin(takeover.Term{Published: published})
 }
 
-// leads makes it this replica's turn.
+// leads makes it this replica's term.
 func (r *replica) leads(term uint64, published takeover.Positions) {
 	r.rec.Replica().Begin(takeover.Term{May: r.may.Load, Number: term, Published: published})
 }
@@ -97,11 +97,11 @@ func TestTakeoverCommitsWhatOthersWrote(t *testing.T) {
 		r.submit(r.batch("a", 4, 100)) // others have written two of these
 		pass(3 * time.Second)
 		r.leads(2, takeover.Positions{"a": {At: "5"}})
-		r.says("a turn begins", []string{"a6", "a7"}, "a=7")
+		r.says("a term begins", []string{"a6", "a7"}, "a=7")
 		r.follows(takeover.Positions{"a": {At: "7"}})
 		r.leads(4, takeover.Positions{"a": {At: "9"}}) // further than this replica has read
 		r.events("a", 3)
-		r.says("another turn", []string{"a6", "a7", "a10"}, "a=10")
+		r.says("another term", []string{"a6", "a7", "a10"}, "a=10")
 		if !slices.Equal(known, []int{5, 9}) {
 			t.Errorf("before each write, %v objects were committed", known)
 		}
@@ -119,7 +119,7 @@ func TestStandby(t *testing.T) {
 			t.Errorf("%d objects of a are known, %v", n, err)
 		}
 		r.leads(2, takeover.Positions{"a": {At: "4"}, "b": {Begun: true, Term: 1}})
-		r.says("a turn begins", []string{"a5", "b1", "b2"}, "a=5", "b=2")
+		r.says("a term begins", []string{"a5", "b1", "b2"}, "a=5", "b=2")
 		if text := string(r.out.bytes()); strings.Count(text, `,"term":2,`) != 3 {
 			t.Errorf("lines without their term: %s", text)
 		}
@@ -130,18 +130,18 @@ func TestStandby(t *testing.T) {
 		r.says("more comes", []string{"a5", "b1", "b2", "a6"}, "a=6", "b=2")
 		r.follows(takeover.Positions{"a": {At: "6"}, "b": {At: "2"}})
 		r.events("a", 2)
-		r.says("the turn is over", []string{"a5", "b1", "b2", "a6"}, "a=6", "b=2")
+		r.says("the term is over", []string{"a5", "b1", "b2", "a6"}, "a=6", "b=2")
 		r.leads(4, takeover.Positions{"a": {At: "9"}, "b": {At: "2"}}) // further than this replica has read
 		r.events("a", 2)
-		r.says("another turn", []string{"a5", "b1", "b2", "a6", "a10"}, "a=10", "b=2")
+		r.says("another term", []string{"a5", "b1", "b2", "a6", "a10"}, "a=10", "b=2")
 	})
 }
 
-// A stream may hear of a turn before the writer does. What it then asks for comes after what was held.
+// A stream may hear of a term before the writer does. What it then asks for comes after what was held.
 func TestFlushInANewTurn(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("a", 3)
-		r.says("another replica's turn", nil)
+		r.says("another replica's term", nil)
 		leading := takeover.NewReplica()
 		leading.Begin(takeover.Term{May: r.may.Load, Number: 2})
 		r.rec.cfg.Replica = leading // a term that has begun and has not woken the writer yet
@@ -155,7 +155,7 @@ func TestFlushInANewTurn(t *testing.T) {
 	})
 }
 
-// A lease that is not renewed: nothing is written until it is, or until it is another replica's turn.
+// A lease that is not renewed: nothing is written until it is, or until it is another replica's term.
 func TestNothingIsWrittenPastTheLease(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.leads(1, nil)
@@ -197,7 +197,7 @@ func TestStopPastTheLease(t *testing.T) {
 	})
 }
 
-// A turn ends in the middle of a write: the line that was begun is finished, and no other one.
+// A term ends in the middle of a write: the line that was begun is finished, and no other one.
 func TestTurnEndsWithinAWrite(t *testing.T) {
 	for taken := range 330 {
 		asReplica(t, func(r *replica) {
@@ -217,7 +217,7 @@ func TestTurnEndsWithinAWrite(t *testing.T) {
 			text := r.out.bytes()
 			lines := parse(t, text)
 			if len(text) > 0 && len(text) < taken || len(lines) > 0 && len(text)-taken >= len(text)/len(lines)+1 {
-				t.Fatalf("%d bytes were taken before the turn ended, %d after", taken, len(text))
+				t.Fatalf("%d bytes were taken before the term ended, %d after", taken, len(text))
 			}
 			r.leads(3, takeover.Positions{"a": {At: "0"}})
 			r.says(fmt.Sprint("after ", taken, " bytes"), []string{"a1", "a2", "a3"}, "a=3")
@@ -343,7 +343,7 @@ func TestStandbyBeginsAnew(t *testing.T) {
 		r.follows(takeover.Positions{"a": {At: "1"}, "b": {Begun: true, Term: 1}})
 		r.says("a is at 1 again", nil, "a=1")
 		r.leads(2, takeover.Positions{"a": {At: "1"}, "b": {Begun: true, Term: 1}})
-		r.says("a turn begins", []string{"b1"}, "a=1", "b=1")
+		r.says("a term begins", []string{"b1"}, "a=1", "b=1")
 		for range 10 {
 			if b.producer.Batch().Adopts {
 				t.Error("a batch that is used again still begins anew")
@@ -380,8 +380,8 @@ func TestStandbyRefusesLists(t *testing.T) {
 	}
 }
 
-// A list that was begun in an earlier turn continues in this one only if no other replica has had a turn between; its stream hears that
-// it does not, also where the writer was at a write while that turn came and went.
+// A list that was begun in an earlier term continues in this one only if no other replica has had a term between; its stream hears that
+// it does not, also where the writer was at a write while that term came and went.
 func TestListOfAnEarlierTurn(t *testing.T) {
 	for own, want := range map[bool]int{true: 2, false: 1} {
 		asReplica(t, func(r *replica) {
@@ -409,7 +409,7 @@ func TestListOfAnEarlierTurn(t *testing.T) {
 			pass(2 * time.Second)
 			lines, refused := parse(t, r.out.bytes()), r.producers["a"].refused.Load()
 			if len(lines) != want || refused == own {
-				t.Errorf("the turn between was its own: %v; %d lines, refused: %v", own, len(lines), refused)
+				t.Errorf("the term between was its own: %v; %d lines, refused: %v", own, len(lines), refused)
 			}
 		})
 	}
@@ -420,7 +420,7 @@ func TestHeldBehindAList(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.leads(1, nil)
 		r.events("a", 3)
-		r.says("a turn", []string{"a1", "a2", "a3"}, "a=3")
+		r.says("a term", []string{"a1", "a2", "a3"}, "a=3")
 		r.follows(nil)
 		b := r.batch("a", 0, 0)
 		b.Changes.State, b.Term = &checkpoint.Stream{ResourceVersion: "3"}, 1
@@ -428,7 +428,7 @@ func TestHeldBehindAList(t *testing.T) {
 		r.events("a", 2)
 		pass(time.Second)
 		r.rec.Replica().Begin(takeover.Term{May: r.may.Load, Number: 3, Led: map[uint64]bool{1: true}})
-		r.says("another turn", []string{"a1", "a2", "a3", "a4", "a5"}, "a=5")
+		r.says("another term", []string{"a1", "a2", "a3", "a4", "a5"}, "a=5")
 	})
 }
 

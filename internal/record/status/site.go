@@ -54,7 +54,7 @@ type Election struct {
 	Identity  string    `json:"identity"`         // of this replica
 	Leads     bool      `json:"leads"`            // it writes
 	Holder    string    `json:"holder,omitempty"` // the identity of the one that writes
-	Term      uint64    `json:"term"`             // the number of its turn
+	Term      uint64    `json:"term"`             // the number of its term
 	Seen      time.Time `json:"seen"`             // when the Lease was read or written last
 	HeldBytes int       `json:"heldBytes"`
 	LeftOut   int       `json:"leftOut,omitempty"` // positions for which the Lease has no room

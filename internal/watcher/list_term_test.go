@@ -14,22 +14,22 @@ import (
 	"kubejournal/internal/record/recorder"
 )
 
-// turns notes the turn of each batch.
-type turns struct {
+// submitted notes the term of each batch.
+type submitted struct {
 	Recorder
 	got []uint64
 }
 
-func (r *turns) Submit(_ context.Context, b *recorder.Batch) error {
+func (r *submitted) Submit(_ context.Context, b *recorder.Batch) error {
 	r.got = append(r.got, b.Term)
 	return nil
 }
 
-func (r *turns) Flush(context.Context) error { return nil }
+func (r *submitted) Flush(context.Context) error { return nil }
 
-// Each batch of a list says in which turn that was begun, and its SYNCED too.
-func TestListSaysItsTurn(t *testing.T) {
-	rec := new(turns)
+// Each batch of a list says in which term that was begun, and its SYNCED too.
+func TestListSaysItsTerm(t *testing.T) {
+	rec := new(submitted)
 	spec := Spec{Name: "pods", Target: client.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}, Kind: "Pod"}
 	s, err := NewStream(spec, nil, nil, rec, nil, metrics.New("", ""), zap.NewNop())
 	if err != nil {
@@ -45,6 +45,6 @@ func TestListSaysItsTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rec.got) != 2 || rec.got[0] != 7 || rec.got[1] != 7 {
-		t.Errorf("turns %d, want 7 of both batches", rec.got)
+		t.Errorf("terms %d, want 7 of both batches", rec.got)
 	}
 }
