@@ -158,9 +158,9 @@ type state struct {
 type openGap struct {
 	stretch int
 	from    string
-	count   count // what differs from what the lines after it come to
-	due     *edit // its line, where that is not written unless another one is
-	anew    bool  // versions start over; a DELETED after it has the one from before
+	count   count     // what differs from what the lines after it come to
+	due     *incoming // its line, where that is not written unless another one is
+	anew    bool      // versions start over; a DELETED after it has the one from before
 }
 
 type known struct {
@@ -252,42 +252,85 @@ func (m *merger) takeBlock(s *stream, b *block) error {
 	return nil
 }
 
-// take writes a line, unless it is a repeat. Of a moved list the GAP and SYNCED are written if anything else is.
+// incoming is a line that is taken.
+type incoming struct {
+	fact
+	edit
+	uid string
+	// moved says that its list comes later than it was written. Its GAP and SYNCED are written if anything else is.
+	moved bool
+	// behind says that another replica may have written more than the one knew whose line it is.
+	behind bool
+	// found says that it is a DELETED which a comparison has found: at a version that was told before, perhaps of
+	// another server.
+	found bool
+}
+
+// take takes a line by its kind.
 func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
-	f := factOf(l)
-	behind := moved || f.term > 0 // another replica may have written more than this one knew
-	if f.term != s.term {
+	in := &incoming{fact: factOf(l), edit: edit{line: l}, moved: moved}
+	in.behind = moved || in.term > 0
+	if in.term != s.term {
 		s.stretch++
 	}
-	s.term = f.term
-	reason := line.Reason(l.Text(line.FieldReason))
-	e := edit{line: l}
-	switch {
-	case f.typ == line.Gap:
-		from := string(l.Text(line.FieldFromResourceVersion))
-		if behind && s.highest != "" && (from == "" || line.Later(s.highest, from)) && reason != line.JournalTruncated {
-			e.text(line.FieldFromResourceVersion, s.highest)
-			if moved && line.Later(s.highest, f.version) { // within its list
-				e.text(line.FieldResourceVersion, s.highest)
-			}
+	s.term = in.term
+	switch in.typ {
+	case line.Gap:
+		return m.takeGap(s, in)
+	case line.Synced:
+		return m.takeSynced(s, in)
+	}
+	in.uid = uidOf(l)
+	in.found = in.typ == line.Deleted && string(l.Value(line.FieldFinalStateKnown)) == "false"
+	if !in.found {
+		s.raise(in.version)
+	}
+	if in.behind && s.gap != nil && in.origin == line.FromRelist {
+		return m.takeListed(s, in)
+	}
+	return m.takeEvent(s, in)
+}
+
+// raise notes a version that the stream has come to.
+func (s *stream) raise(version string) {
+	if s.highest == "" || line.Later(version, s.highest) {
+		s.highest = version
+	}
+}
+
+// takeGap begins a list. Its GAP is from where the replicas together have come.
+func (m *merger) takeGap(s *stream, in *incoming) error {
+	reason := line.Reason(in.line.Text(line.FieldReason))
+	from := string(in.line.Text(line.FieldFromResourceVersion))
+	if in.behind && s.highest != "" && (from == "" || line.Later(s.highest, from)) && reason != line.JournalTruncated {
+		in.text(line.FieldFromResourceVersion, s.highest)
+		if in.moved && line.Later(s.highest, in.version) { // within its list
+			in.text(line.FieldResourceVersion, s.highest)
 		}
-		if s.gap != nil && s.gap.stretch == s.stretch && from != "" && !line.Later(s.gap.from, from) {
-			from = s.gap.from // of a list that continues after another GAP
+	}
+	if s.gap != nil && s.gap.stretch == s.stretch && from != "" && !line.Later(s.gap.from, from) {
+		from = s.gap.from // of a list that continues after another GAP
+	}
+	s.gap = &openGap{stretch: s.stretch, from: from, anew: in.anew || s.gap != nil && s.gap.anew}
+	if in.anew {
+		s.events, s.highest = nil, ""
+		for _, last := range s.live {
+			last.undone = true
 		}
-		s.gap = &openGap{stretch: s.stretch, from: from, anew: f.anew || s.gap != nil && s.gap.anew}
-		if f.anew {
-			s.events, s.highest = nil, ""
-			for _, last := range s.live {
-				last.undone = true
-			}
-		}
-		if moved {
-			s.gap.due = &e
-			return nil
-		}
-	case f.typ == line.Synced && s.gap != nil:
-		if behind && !m.heldBack(s.name) {
-			if err := m.unseen(s, l); err != nil {
+	}
+	if in.moved {
+		s.gap.due = in
+		return nil
+	}
+	s.raise(in.version)
+	return m.add(s, in)
+}
+
+// takeSynced ends a list: what it has not shown, and was written after the version that its GAP is from, is gone.
+func (m *merger) takeSynced(s *stream, in *incoming) error {
+	if s.gap != nil {
+		if in.behind && !m.heldBack(s.name) {
+			if err := m.unseen(s, in.line); err != nil {
 				return err
 			}
 		}
@@ -298,87 +341,93 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		if s.gap = nil; gap.due != nil {
 			return nil
 		}
-		if err := gap.count.addTo(&e); err != nil {
+		if err := gap.count.addTo(&in.edit); err != nil {
 			return err
 		}
 	}
-	// A DELETED that a comparison has found is at a version that was told before, perhaps of another server.
-	found := f.typ == line.Deleted && string(l.Value(line.FieldFinalStateKnown)) == "false"
-	if !found && (s.highest == "" || line.Later(f.version, s.highest)) {
-		s.highest = f.version
-	}
-	if l.AboutStream() {
-		return m.add(s, &e, f)
-	}
-	uid := uidOf(l)
-	last := s.live[uid]
-	before, again := s.events[EventOf(l)]
-	repeats := again && f.origin == line.FromWatch
-	if repeats && l.Time.Before(before) {
-		m.out.Late(s.name, l.Time, before)
-	}
-	if behind && s.gap != nil && f.origin == line.FromRelist {
-		switch {
-		case f.typ == line.Deleted && last == nil:
-			repeats = s.absent[uid]
-		case found && last.version != f.version: // this replica had not heard of the last one
-			s.gap.count.adjust(f.typ, -1)
-			return m.gone(s, uid, l)
-		case f.typ != line.Deleted && last != nil && last.version == f.version && !last.undone:
-			repeats = true
-		case f.typ == line.Added && last != nil:
-			s.gap.count.adjust(f.typ, -1)
-			f.typ = line.Modified
-			s.gap.count.adjust(f.typ, 1)
-			e.text(line.FieldType, string(f.typ))
-		case f.typ == line.Modified && last == nil && s.absent[uid]:
-			s.gap.count.adjust(f.typ, -1)
-			f.typ = line.Added
-			s.gap.count.adjust(f.typ, 1)
-			e.text(line.FieldType, string(f.typ))
-			e.drop(line.FieldChanges)
+	s.raise(in.version)
+	return m.add(s, in)
+}
+
+// takeEvent takes a line of a watch, a first list, or the only journal. A line of a watch that another replica has
+// written too is a repeat.
+func (m *merger) takeEvent(s *stream, in *incoming) error {
+	if before, again := s.events[EventOf(in.line)]; again && in.origin == line.FromWatch {
+		if in.line.Time.Before(before) {
+			m.out.Late(s.name, in.line.Time, before)
 		}
-		if repeats {
-			s.gap.count.adjust(f.typ, -1)
-		} else if old := s.names[nameOf(l)]; f.typ == line.Added && old != "" && old != uid {
-			if err := m.gone(s, old, l); err != nil {
-				return err
-			}
-		}
-	}
-	if repeats {
-		if last != nil {
-			last.stretch = s.stretch // it is shown again
-		}
+		s.showAgain(in.uid)
 		return nil
 	}
-	return m.add(s, &e, f)
+	return m.add(s, in)
+}
+
+// takeListed takes a line of a list after a GAP, whose replica may not have known what others had written: the second
+// table of the package comment.
+func (m *merger) takeListed(s *stream, in *incoming) error {
+	last := s.live[in.uid]
+	switch {
+	case in.typ == line.Deleted && last == nil && s.absent[in.uid],
+		in.typ != line.Deleted && last != nil && last.version == in.version && !last.undone:
+		s.gap.count.adjust(in.typ, -1)
+		s.showAgain(in.uid)
+		return nil
+	case in.found && last != nil && last.version != in.version: // this replica had not heard of the last one
+		s.gap.count.adjust(in.typ, -1)
+		return m.gone(s, in.uid, in.line)
+	case in.typ == line.Added && last != nil:
+		s.becomes(in, line.Modified)
+	case in.typ == line.Modified && last == nil && s.absent[in.uid]:
+		s.becomes(in, line.Added)
+		in.drop(line.FieldChanges)
+	}
+	if old := s.names[nameOf(in.line)]; in.typ == line.Added && old != "" && old != in.uid {
+		if err := m.gone(s, old, in.line); err != nil {
+			return err
+		}
+	}
+	return m.add(s, in)
+}
+
+// becomes makes a listed line one of another type.
+func (s *stream) becomes(in *incoming, typ line.Type) {
+	s.gap.count.adjust(in.typ, -1)
+	s.gap.count.adjust(typ, 1)
+	in.typ = typ
+	in.text(line.FieldType, string(typ))
+}
+
+// showAgain notes that a repeat shows an object.
+func (s *stream) showAgain(uid string) {
+	if last := s.live[uid]; last != nil {
+		last.stretch = s.stretch
+	}
 }
 
 // add writes a line, and remembers what later lines are compared with.
-func (m *merger) add(s *stream, e *edit, f fact) error {
+func (m *merger) add(s *stream, in *incoming) error {
 	if s.gap != nil && s.gap.due != nil {
 		if _, err := m.out.Write(s.gap.due.bytes(m.out.Next())); err != nil {
 			return err
 		}
 		s.gap.due = nil
 	}
-	at, err := m.out.Write(e.bytes(m.out.Next()))
+	at, err := m.out.Write(in.bytes(m.out.Next()))
 	if err != nil {
 		return err
 	}
-	if e.line.AboutStream() {
+	if in.line.AboutStream() {
 		return nil
 	}
-	version := number(f.version)
-	if f.typ == line.Deleted {
+	version := number(in.version)
+	if in.typ == line.Deleted {
 		version = max(version, number(s.highest)) // a server may give it the object's last one
 	}
-	if e.is[line.FieldID] == nil && s.mayRepeat(f.position, version) {
+	if in.is[line.FieldID] == nil && s.mayRepeat(in.position, version) {
 		if s.events == nil {
 			s.events = make(map[string]time.Time)
 		}
-		s.events[EventOf(e.line)] = e.line.Time
+		s.events[EventOf(in.line)] = in.line.Time
 	}
 	if !s.gaps {
 		return nil
@@ -386,13 +435,13 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if s.live == nil {
 		s.live, s.names = make(map[string]*known), make(map[string]string)
 	}
-	if uid, name := uidOf(e.line), nameOf(e.line); f.typ == line.Deleted {
-		delete(s.live, uid)
+	if name := nameOf(in.line); in.typ == line.Deleted {
+		delete(s.live, in.uid)
 		delete(s.names, name)
-		s.isAbsent(uid)
+		s.isAbsent(in.uid)
 	} else {
-		s.live[uid], s.names[name] = &known{at: at, version: f.version, stretch: s.stretch}, uid
-		delete(s.absent, uid)
+		s.live[in.uid], s.names[name] = &known{at: at, version: in.version, stretch: s.stretch}, in.uid
+		delete(s.absent, in.uid)
 	}
 	return nil
 }
@@ -451,7 +500,7 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	if err != nil {
 		return err
 	}
-	e := edit{line: last}
+	e := &incoming{fact: factOf(last), edit: edit{line: last}, uid: uid}
 	e.set(line.FieldTerm, by.Value(line.FieldTerm))
 	e.set(line.FieldTime, by.Value(line.FieldTime))
 	e.text(line.FieldType, string(line.Deleted))
@@ -466,9 +515,8 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 		e.drop(of)
 	}
 	s.gap.count.adjust(line.Deleted, 1)
-	f := factOf(last)
-	f.typ, f.position = line.Deleted, positionOf(by)
-	return m.add(s, &e, f)
+	e.typ, e.position = line.Deleted, positionOf(by)
+	return m.add(s, e)
 }
 
 func (c *count) adjust(typ line.Type, by int) {
