@@ -44,6 +44,8 @@ type diff struct {
 	// seen holds the objects that the list has shown, at the version shown last.
 	seen  seenSet
 	shown int // how many those are
+	// highest is the latest version among those, of versions that have an order; 0 for none
+	highest version
 	// known looks an object up by name among those that the reader was told of before this list; nil where there are
 	// none.
 	known func(namespace, name string) (object.Known, bool, error)
@@ -64,6 +66,9 @@ type decision struct {
 // happens meanwhile.
 func (d *diff) observe(t line.Type, namespace, name, uid, rv []byte) (decision, error) {
 	id, v := identify(uid, namespace, name), parseVersion(rv)
+	if d.highest.before(v) {
+		d.highest = v
+	}
 	shown := d.seen.at(id)
 	last := *shown
 	if last == v || last == gone && t == line.Deleted || v.before(last) {
@@ -103,6 +108,19 @@ func (d *diff) observe(t line.Type, namespace, name, uid, rv []byte) (decision, 
 	}
 	return decision{typ: line.Added}, nil
 }
+
+// has reports whether the list has shown an object.
+func (d *diff) has(namespace, name, uid []byte) bool {
+	return d.seen.get(identify(uid, namespace, name)) != 0
+}
+
+// exceeds returns the latest version that the list has shown an object at, and reports whether it comes after rv.
+func (d *diff) exceeds(rv string) (latest uint64, exceeds bool) {
+	return uint64(d.highest) - 1, parseVersion([]byte(rv)).before(d.highest)
+}
+
+// release gives the memory back.
+func (d *diff) release() { d.seen.release() }
 
 // missing reports whether a known object was not in the list. To ask is right only once the list is complete.
 func (d *diff) missing(k object.Known) bool {

@@ -55,7 +55,7 @@ func BenchmarkRelist(b *testing.B) {
 		d := diff{known: func(namespace, name string) (object.Known, bool, error) {
 			return store.Get("pods", namespace, name)
 		}}
-		defer d.seen.release()
+		defer d.release()
 		for _, o := range objects {
 			is, err := d.observe(line.Added, o.namespace, o.name, o.uid, o.rv)
 			if err != nil {

@@ -29,7 +29,6 @@ type relist struct {
 	due         bool              // the GAP line is still to be written, at the latest before the first other line
 	version     string            // what the GAP line says: the server's, from before the list; "" in a first sync
 	items       int64             // that the list has had until now, of whatever namespace or shard
-	highest     version           // that an object was shown at, of versions that have an order; 0 for none
 	state       checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
 	before      int64             // objects that attempts before this one have written
 	earlier     string            // the version of an object that was at a later one: the list is not used; "" for none
@@ -182,9 +181,6 @@ func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Ti
 
 // take takes one object of the list.
 func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *object.Object) error {
-	if v := parseVersion(o.ResourceVersion); r.highest.before(v) && v < hashed {
-		r.highest = v
-	}
 	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil || r.earlier != "" {
 		return err
@@ -292,8 +288,8 @@ func (r *relist) settle(ctx context.Context, rv string) error {
 		// began.
 		return r.s.restored(r.earlier, "%s", r.earlierText)
 	}
-	if v := parseVersion([]byte(rv)); v.before(r.highest) {
-		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, r.highest-1)
+	if latest, exceeds := r.diff.exceeds(rv); exceeds {
+		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, latest)
 	}
 	return r.conclude(ctx, rv)
 }
@@ -430,6 +426,6 @@ func (r *relist) submit(ctx context.Context) error {
 
 // close drops what is not submitted.
 func (r *relist) close() {
-	r.diff.seen.release()
+	r.diff.release()
 	r.batch.Release()
 }
