@@ -224,9 +224,9 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 		return err
 	}
 	defer r.close()
-	if known := r.diff.known; known != nil &&
+	if known := r.diff.Known; known != nil &&
 		(restored > s.state.Restored || s.state.PendingGap == line.CheckpointLost) {
-		r.diff.known = func(namespace, name string) (object.Known, bool, error) {
+		r.diff.Known = func(namespace, name string) (object.Known, bool, error) {
 			k, ok, err := known(namespace, name)
 			k.Doubtful = true // versions have started over, perhaps before an attempt that failed
 			return k, ok, err

@@ -403,7 +403,7 @@ func (r *relist) checkFirst(ctx context.Context, rv string) error {
 	}
 	o := &s.object
 	before := string(o.ResourceVersion) == rv || line.Later(rv, string(o.ResourceVersion))
-	if before && !r.diff.has(o.Namespace, o.Name, o.UID) {
+	if before && !r.diff.Has(o.Namespace, o.Name, o.UID) {
 		return fmt.Errorf("%w: %s/%s", errIncomplete, o.Namespace, o.Name)
 	}
 	if meta.ResourceVersion == rv && meta.RemainingItems+1 > r.items && s.whole() {

@@ -225,7 +225,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 	left := int64(0) // objects that are still to come, as far as the server has said
 	d := &detour{s: s, limit: cmp.Or(o.Limit, pageSize), asked: cmp.Or(o.Limit, pageSize), start: client.FirstKey}
 	for repeated := 0; ; {
-		shown, items, before := r.diff.shown, r.items, string(s.listed)
+		shown, items, before := r.diff.Shown, r.items, string(s.listed)
 		meta, err := s.readPage(ctx, o, confirm, count, take)
 		if err == nil && exact != "" && meta.ResourceVersion != exact {
 			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact,
@@ -273,7 +273,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			o = d.options()
 		}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
-		if repeated++; r.diff.shown > shown || s.unselected && string(s.listed) > before {
+		if repeated++; r.diff.Shown > shown || s.unselected && string(s.listed) > before {
 			repeated = 0
 		}
 		if repeated >= maxRepeatedPages {

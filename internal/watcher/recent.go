@@ -17,6 +17,9 @@ const (
 	mostRecent  = 1 << 14 // 256 KiB
 )
 
+// The seeds make hashes that nobody can foresee: uids may be chosen by whoever serves them.
+var seed, second = maphash.MakeSeed(), maphash.MakeSeed()
+
 // uidState is what is known of the uid under a name.
 type uidState int
 

@@ -14,6 +14,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/listdiff"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -22,7 +23,7 @@ import (
 // SYNCED.
 type relist struct {
 	s           *Stream
-	diff        diff
+	diff        listdiff.Diff
 	began       time.Time
 	origin      line.Origin
 	gap         line.Reason       // the reason of the GAP line; "" for none
@@ -82,7 +83,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 			s.rec.Published(s.spec.Name).Over == nil
 	}
 	if !empty {
-		r.diff.known = s.known
+		r.diff.Known = s.known
 	}
 	return r, nil
 }
@@ -181,23 +182,23 @@ func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Ti
 
 // take takes one object of the list.
 func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *object.Object) error {
-	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
+	d, err := r.diff.Observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil || r.earlier != "" {
 		return err
 	}
-	switch d.verdict {
-	case isRepeat:
+	switch d.Verdict {
+	case listdiff.Repeat:
 		return nil
-	case isUnchanged:
+	case listdiff.Unchanged:
 		r.count.Unchanged++
-		if err := r.s.encoder.storeMissing(r.batch, o, d.old.Withheld); err != nil {
+		if err := r.s.encoder.storeMissing(r.batch, o, d.Old.Withheld); err != nil {
 			return err
 		}
 		return r.submitFull(ctx)
 	}
 	if rv := string(o.ResourceVersion); r.goesBack(&d, rv) {
 		r.earlier = rv
-		r.earlierText = fmt.Sprintf("%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
+		r.earlierText = fmt.Sprintf("%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.Old.ResourceVersion)
 		return nil
 	}
 	if !r.skip {
@@ -205,12 +206,12 @@ func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *o
 			return err
 		}
 	}
-	if d.replaced {
-		if err := r.takeGone(ctx, d.old); err != nil {
+	if d.Replaced {
+		if err := r.takeGone(ctx, d.Old); err != nil {
 			return err
 		}
 	}
-	raw, err := r.s.encoder.add(r.batch, object.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
+	raw, err := r.s.encoder.add(r.batch, object.Line{Type: d.Type, Origin: r.origin, Received: received}, o, r.skip)
 	if err != nil {
 		return err
 	}
@@ -219,13 +220,13 @@ func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *o
 
 // goesBack reports whether an object is at an earlier version than it was, or at one that cannot be compared with that,
 // or whether another object has its name at the same version.
-func (r *relist) goesBack(d *decision, rv string) bool {
-	if d.typ != line.Modified && !d.replaced || d.old.Doubtful || !r.vouches() {
+func (r *relist) goesBack(d *listdiff.Decision, rv string) bool {
+	if d.Type != line.Modified && !d.Replaced || d.Old.Doubtful || !r.vouches() {
 		return false
 	}
-	_, was := line.VersionNumber([]byte(d.old.ResourceVersion))
+	_, was := line.VersionNumber([]byte(d.Old.ResourceVersion))
 	_, is := line.VersionNumber([]byte(rv))
-	return was != is || line.Later(d.old.ResourceVersion, rv) || d.replaced && d.old.ResourceVersion == rv
+	return was != is || line.Later(d.Old.ResourceVersion, rv) || d.Replaced && d.Old.ResourceVersion == rv
 }
 
 // vouches reports whether all that is known, and not doubtful, is of a server whose versions the list continues.
@@ -288,7 +289,7 @@ func (r *relist) settle(ctx context.Context, rv string) error {
 		// began.
 		return r.s.restored(r.earlier, "%s", r.earlierText)
 	}
-	if latest, exceeds := r.diff.exceeds(rv); exceeds {
+	if latest, exceeds := r.diff.Exceeds(rv); exceeds {
 		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, latest)
 	}
 	return r.conclude(ctx, rv)
@@ -353,7 +354,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 
 // conclude takes what a list shows to be gone: known objects that are neither in it nor in its holes.
 func (r *relist) conclude(ctx context.Context, rv string) error {
-	if r.diff.known == nil {
+	if r.diff.Known == nil {
 		return nil
 	}
 	// The object that has a name now must be known first.
@@ -366,7 +367,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	var gone []object.Known // a sample of them, where there are many
 	count := 0
 	err := r.s.store.Range(r.s.spec.Name, func(k object.Known) error {
-		if !r.diff.missing(k) || r.hides(k.Namespace, k.Name) {
+		if !r.diff.Missing(k) || r.hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if count++; len(gone) < maxAsked {
@@ -384,7 +385,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	}
 	var failed error
 	err = r.s.store.Range(r.s.spec.Name, func(k object.Known) error {
-		if !r.diff.missing(k) || r.hides(k.Namespace, k.Name) {
+		if !r.diff.Missing(k) || r.hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if !r.skip {
@@ -426,6 +427,6 @@ func (r *relist) submit(ctx context.Context) error {
 
 // close drops what is not submitted.
 func (r *relist) close() {
-	r.diff.release()
+	r.diff.Release()
 	r.batch.Release()
 }
