@@ -44,7 +44,7 @@ func (a *adoption) failed(err error) bool {
 		return false
 	}
 	a.failures++
-	if !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) && a.failures < maxAdoptFailures {
+	if !client.IsExpired(err) && !errors.Is(err, errNotExact) && !client.IsBadRequest(err) && a.failures < maxAdoptFailures {
 		return false
 	}
 	a.refused = time.Now()

@@ -112,7 +112,7 @@ func mayBlameObject(err error) bool {
 	if _, waits := apierrors.SuggestsClientDelay(err); waits {
 		return false
 	}
-	return isInternal(err) || codeOf(err) == http.StatusRequestEntityTooLarge
+	return client.IsInternal(err) || client.StatusCode(err) == http.StatusRequestEntityTooLarge
 }
 
 // detour reads pages around what makes them fail.
@@ -321,7 +321,7 @@ func (d *detour) search(ctx context.Context) (key string, err error) {
 			middle := (low + high) / 2
 			fails, err := d.failsAt(ctx, upTo(middle))
 			switch {
-			case isBadRequest(err):
+			case client.IsBadRequest(err):
 				return "", nil // of what is no key
 			case err != nil:
 				return "", err
@@ -373,7 +373,7 @@ func (d *detour) firstRead(ctx context.Context, keys []string) (found bool, err 
 		if d.searches >= maxSearch {
 			break
 		}
-		if fails, err := d.failsAt(ctx, key); err != nil && !isBadRequest(err) {
+		if fails, err := d.failsAt(ctx, key); err != nil && !client.IsBadRequest(err) {
 			return false, err
 		} else if !fails && err == nil {
 			return true, nil
@@ -483,7 +483,7 @@ type blind struct {
 func (s *Stream) checkBlind(ctx context.Context, err error) error {
 	now := time.Now()
 	b := &s.blind
-	if s.progress || !isServerError(err) && !apierrors.IsTooManyRequests(err) {
+	if s.progress || !client.IsServerError(err) && !apierrors.IsTooManyRequests(err) {
 		*b = blind{}
 		return err
 	}

@@ -2,21 +2,15 @@ package watcher
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"io"
-	"net"
-	"net/http"
 	"strings"
 	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
@@ -97,7 +91,7 @@ var outcomes = []struct {
 	{is(errNotExact), outcome{reason: "NotExact"}},
 	{is(recorder.ErrStandby), outcome{reason: reasonStandby}},
 	{is(client.ErrNoVersion), outcome{reason: "NoResourceVersion", habit: true}},
-	{isExpired, outcome{action: actionRelist, reason: string(line.Expired)}},
+	{client.IsExpired, outcome{action: actionRelist, reason: string(line.Expired)}},
 	{apierrors.IsNotFound, outcome{action: actionWait, reason: ReasonNotFound}},
 	{apierrors.IsForbidden, outcome{action: actionWait, reason: "Forbidden"}},
 	{apierrors.IsMethodNotSupported, outcome{action: actionWait, reason: "MethodNotAllowed"}},
@@ -105,14 +99,14 @@ var outcomes = []struct {
 	{apierrors.IsTooManyRequests, outcome{reason: "TooManyRequests"}},
 	{apierrors.IsTimeout, outcome{reason: reasonTimeout}},
 	{apierrors.IsServerTimeout, outcome{reason: reasonTimeout}},
-	{isServerError, outcome{reason: "ServerError"}},
-	{isBadRequest, outcome{reason: "BadRequest"}},
-	{isUntrusted, outcome{reason: "UntrustedServer"}},
+	{client.IsServerError, outcome{reason: "ServerError"}},
+	{client.IsBadRequest, outcome{reason: "BadRequest"}},
+	{client.IsUntrusted, outcome{reason: "UntrustedServer"}},
 	{is(syscall.ECONNREFUSED), outcome{reason: "ConnectionRefused"}},
-	{isConnectionLost, outcome{reason: "ConnectionLost"}},
+	{client.IsConnectionLost, outcome{reason: "ConnectionLost"}},
 	{is(context.DeadlineExceeded), outcome{reason: reasonTimeout}},
-	{isNetTimeout, outcome{reason: reasonTimeout}},
-	{isMalformed, outcome{reason: "BadFrame"}},
+	{client.IsTimeout, outcome{reason: reasonTimeout}},
+	{client.IsMalformed, outcome{reason: "BadFrame"}},
 }
 
 // classify says what follows from a session's error. Every error of the API concepts page ("410 Gone responses",
@@ -167,7 +161,7 @@ func BlamesDiscovery(reason string) bool {
 // be what fails: it could not be reached, or does not accept the credentials. Rights are of single resources.
 func FailureOf(stream string, err error) (f outage.Failure, serverFails bool) {
 	reason := ReasonOf(err)
-	unreachable, answered := isUnreachable(err)
+	unreachable, answered := client.IsUnreachable(err)
 	f = outage.Failure{
 		Stream: stream, Reason: reason, Answered: answered,
 		Refused: isOurs(reason, client.Target{}) && answered, Err: err,
@@ -175,35 +169,16 @@ func FailureOf(stream string, err error) (f outage.Failure, serverFails bool) {
 	return f, unreachable || reason == reasonUnauthorized
 }
 
-// isUnreachable reports whether a session failed because the API server could not be reached, and whether somebody
-// answered: with unreachable, that was a load balancer or the like.
-func isUnreachable(err error) (unreachable, answered bool) {
-	if u := new(client.UnconfirmedError); errors.As(err, &u) {
-		err = u.Reason
-	}
-	switch codeOf(err) {
-	case 0:
-		return isUntrusted(err) || isConnectionLost(err) || isNetTimeout(err) ||
-			errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*net.OpError)), false
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return !apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge), true
-	}
-	return false, true
-}
-
 func is(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }
-
-// isExpired recognises both shapes of 410: the reasons Expired and Gone.
-func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
 // refusesStreamedList reports whether the answer to sendInitialEvents means that the server does not support it, or
 // cannot now: 422 without the feature gate WatchList, 400 from servers that check their parameters, 500 in front of an
 // etcd that reports no progress (older than 3.4.31, or 3.5.0 to 3.5.12), a watch without the bookmark that ends the
 // list from those that ignore it.
 func refusesStreamedList(err error) bool {
-	return isBadRequest(err) || isInternal(err) || isMalformed(err) ||
+	return client.IsBadRequest(err) || client.IsInternal(err) || client.IsMalformed(err) ||
 		errors.Is(err, errNoListEnd) || errors.Is(err, errIncomplete)
 }
 
@@ -218,7 +193,7 @@ func blamesForm(err error) bool {
 // another form of it: it is an alpha feature. kube-apiserver answers 500, "invalid shard selector". The word alone
 // proves nothing: it may be a part of the name of a kind or of a webhook.
 func (s *Stream) refusesShards(err error) bool {
-	if s.spec.Target.Shard == (client.Shard{}) || !isBadRequest(err) && !isInternal(err) {
+	if s.spec.Target.Shard == (client.Shard{}) || !client.IsBadRequest(err) && !client.IsInternal(err) {
 		return false
 	}
 	text := strings.ToLower(err.Error())
@@ -228,42 +203,8 @@ func (s *Stream) refusesShards(err error) bool {
 // blamesPosition reports whether a watch may have failed because of the position that it was to begin at. Servers
 // answer a malformed one with 422, 400 or 500.
 func blamesPosition(err error) bool {
-	return isBadRequest(err) || isInternal(err) || isMalformed(err) ||
+	return client.IsBadRequest(err) || client.IsInternal(err) || client.IsMalformed(err) ||
 		apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge)
 }
 
-// isMalformed reports whether what came is not what the API serves.
-func isMalformed(err error) bool {
-	return errors.Is(err, client.ErrBadFrame) || errors.Is(err, object.ErrTooLarge) ||
-		errors.As(err, new(*object.SyntaxError))
-}
-
 func isUnreadable(err error) bool { return errors.As(err, new(*unreadableError)) }
-
-func isBadRequest(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
-
-func isUntrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }
-
-func isConnectionLost(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
-		utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
-}
-
-func isNetTimeout(err error) bool {
-	var n net.Error
-	return errors.As(err, &n) && n.Timeout()
-}
-
-func isServerError(err error) bool { return codeOf(err) >= http.StatusInternalServerError }
-
-// isInternal looks at the code: what is not an API error of the server's own has no reason.
-func isInternal(err error) bool { return codeOf(err) == http.StatusInternalServerError }
-
-// codeOf is the HTTP status that the server answered with, 0 where it did not.
-func codeOf(err error) int {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return 0
-	}
-	return int(status.Status().Code)
-}

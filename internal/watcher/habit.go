@@ -321,7 +321,7 @@ func (s *Stream) has(ctx context.Context, namespace, name, uid, at string) (bool
 		options.ResourceVersionMatch = v1.ResourceVersionMatchExact
 	}
 	page, err := s.client.List(ctx, t, options)
-	if isBadRequest(err) || isInternal(err) || client.IsWaiting(err) {
+	if client.IsBadRequest(err) || client.IsInternal(err) || client.IsWaiting(err) {
 		return false, nil // it cannot be asked this way
 	}
 	if err != nil {

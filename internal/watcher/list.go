@@ -180,7 +180,7 @@ func (s *Stream) listPaged(ctx context.Context) error {
 		if err == nil {
 			return s.watch(ctx)
 		}
-		if !isExpired(err) && !errors.Is(err, errMiscounted) || limit == 0 {
+		if !client.IsExpired(err) && !errors.Is(err, errMiscounted) || limit == 0 {
 			return err
 		}
 		if expired >= maxExpired || errors.Is(err, errMiscounted) {

@@ -198,7 +198,7 @@ func (s *Stream) silence() time.Duration {
 // attest returns err, by which a server has refused a position, or in its place why it must not cost the position: the
 // server may be another cluster's.
 func (s *Stream) attest(ctx context.Context, err error) error {
-	if !isExpired(err) && !errors.Is(err, errAhead) && !blamesPosition(err) {
+	if !client.IsExpired(err) && !errors.Is(err, errAhead) && !blamesPosition(err) {
 		return err
 	}
 	return cmp.Or(s.client.Confirm(ctx), err)
