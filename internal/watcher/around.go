@@ -115,21 +115,44 @@ func mayBlameObject(err error) bool {
 	return client.IsInternal(err) || client.StatusCode(err) == http.StatusRequestEntityTooLarge
 }
 
+// unreadable is what lists of one stream have found out about the objects that cannot be read.
+type unreadable struct {
+	known    []hole // with their keys, of the last list
+	explored int    // places where detours have looked for an object between some that cannot be read
+}
+
+// finished notes the holes of a list that was read to its end.
+func (u *unreadable) finished(holes []hole) {
+	u.known = slices.DeleteFunc(slices.Clone(holes), func(h hole) bool { return h.key == "" })
+}
+
 // detour reads pages around what makes them fail.
 type detour struct {
-	s        *Stream
-	limit    int64  // of a page that holds nothing bad
-	asked    int64  // of the page that is read
-	start    string // the key that this page begins with
-	version  string // that all pages show; "" until a page has failed
-	suspect  int64  // a failure lies within so many objects from start; 0: nothing is known of one
-	left     int64  // objects from start on, as the server has said; 0 where it has not
-	passed   int64  // the largest page that did not fail since one did
-	holes    []hole
-	hole     hole // that is looked for
-	requests int  // more than the pages of a list without holes
-	searches int  // of these
-	cause    error
+	client     *client.Client
+	target     client.Target
+	objects    func(func(object.Known) error) error // the known objects of the stream
+	unreadable *unreadable
+	limit      int64  // of a page that holds nothing bad
+	asked      int64  // of the page that is read
+	start      string // the key that this page begins with
+	version    string // that all pages show; "" until a page has failed
+	suspect    int64  // a failure lies within so many objects from start; 0: nothing is known of one
+	left       int64  // objects from start on, as the server has said; 0 where it has not
+	passed     int64  // the largest page that did not fail since one did
+	holes      []hole
+	hole       hole // that is looked for
+	requests   int  // more than the pages of a list without holes
+	searches   int  // of these
+	cause      error
+}
+
+// newDetour returns the detour of a list in pages of so many objects. So far it leads past nothing.
+func newDetour(
+	c *client.Client, t client.Target, limit int64, objects func(func(object.Known) error) error, u *unreadable,
+) *detour {
+	return &detour{
+		client: c, target: t, objects: objects, unreadable: u, limit: limit, asked: limit, start: client.FirstKey,
+	}
 }
 
 // options are those of the page that begins at start.
@@ -137,9 +160,9 @@ func (d *detour) options() v1.ListOptions {
 	return v1.ListOptions{Limit: d.asked, Continue: client.ContinueAt(d.version, d.start)}
 }
 
-// key is that of an object in lists of the stream, by which these are sorted.
-func (s *Stream) key(namespace, name string) string {
-	if namespace == "" || s.spec.Target.Namespace != "" {
+// keyOf is that of an object in lists of a target, by which these are sorted.
+func keyOf(t client.Target, namespace, name string) string {
+	if namespace == "" || t.Namespace != "" {
 		return name
 	}
 	return namespace + "/" + name
@@ -154,7 +177,7 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 	d.cause = failed
 	if d.version == "" {
 		d.requests++
-		at, err := d.s.reaches(ctx, cmp.Or(version, client.Latest))
+		at, err := reaches(ctx, d.client, d.target, cmp.Or(version, client.Latest))
 		if err != nil || version != "" && at != version {
 			return false, failed
 		}
@@ -250,8 +273,8 @@ func (d *detour) bound(ctx context.Context) error {
 		slices.Sort(at)
 		at = at[:min(len(at), maxKnown)]
 	}
-	err := d.s.store.Range(d.s.spec.Name, func(k object.Known) error {
-		if key := d.s.key(k.Namespace, k.Name); key > d.start {
+	err := d.objects(func(k object.Known) error {
+		if key := keyOf(d.target, k.Namespace, k.Name); key > d.start {
 			if at = append(at, key); len(at) > 10*maxKnown {
 				first()
 			}
@@ -259,10 +282,10 @@ func (d *detour) bound(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return err
 	}
 	first()
-	for _, known := range d.s.unreadable {
+	for _, known := range d.unreadable.known {
 		at = append(at, known.key+client.FirstKey)
 	}
 	slices.Sort(at)
@@ -275,7 +298,7 @@ func (d *detour) bound(ctx context.Context) error {
 
 // name returns the key of the last object of the hole, "" where that is not found.
 func (d *detour) name(ctx context.Context) (string, error) {
-	for _, known := range d.s.unreadable {
+	for _, known := range d.unreadable.known {
 		if known.key+client.FirstKey != d.hole.next {
 			continue
 		}
@@ -360,9 +383,9 @@ func (d *detour) explore(ctx context.Context) (closer bool, err error) {
 	at = slices.DeleteFunc(slices.Compact(at), func(key string) bool { return key <= d.start || key >= d.hole.key })
 	always := at[:min(len(at), maxExplored/2)]
 	if at = at[len(always):]; len(at) > 0 {
-		from := d.s.explored % len(at)
+		from := d.unreadable.explored % len(at)
 		at = slices.Concat(at[from:], at[:from])[:min(len(at), maxExplored/2)]
-		d.s.explored += len(at)
+		d.unreadable.explored += len(at)
 	}
 	return d.firstRead(ctx, slices.Concat(always, at))
 }
@@ -402,7 +425,7 @@ func (d *detour) failsAt(ctx context.Context, key string) (bool, error) {
 func (d *detour) ask(ctx context.Context, key string) (fails bool, left int64, err error) {
 	d.requests++
 	d.searches++
-	meta, items, err := d.s.peek(ctx, d.version, key)
+	meta, items, err := peek(ctx, d.client, d.target, d.version, key)
 	switch {
 	case err != nil && mayBlameObject(err):
 		return true, -1, nil
@@ -413,8 +436,10 @@ func (d *detour) ask(ctx context.Context, key string) (fails bool, left int64, e
 }
 
 // peek reads a page of one object that begins at a key, and counts the objects of it.
-func (s *Stream) peek(ctx context.Context, version, key string) (meta client.ListMeta, items int64, err error) {
-	page, err := s.client.List(ctx, s.spec.Target, v1.ListOptions{Limit: 1, Continue: client.ContinueAt(version, key)})
+func peek(
+	ctx context.Context, c *client.Client, t client.Target, version, key string,
+) (meta client.ListMeta, items int64, err error) {
+	page, err := c.List(ctx, t, v1.ListOptions{Limit: 1, Continue: client.ContinueAt(version, key)})
 	if err != nil {
 		return meta, 0, err
 	}
@@ -430,11 +455,11 @@ func (s *Stream) peek(ctx context.Context, version, key string) (meta client.Lis
 
 // reaches reports whether the server answers a list that has no objects, which begins where others end: then it is an
 // object that makes those fail. It returns the version that this list shows.
-func (s *Stream) reaches(ctx context.Context, version string) (string, error) {
+func reaches(ctx context.Context, c *client.Client, t client.Target, version string) (string, error) {
 	if client.ContinueAt(version, client.LastKey) == "" {
 		return "", client.ErrNoVersion
 	}
-	meta, _, err := s.peek(ctx, version, client.LastKey)
+	meta, _, err := peek(ctx, c, t, version, client.LastKey)
 	if err != nil {
 		return "", err
 	}
@@ -444,11 +469,20 @@ func (s *Stream) reaches(ctx context.Context, version string) (string, error) {
 	return meta.ResourceVersion, nil
 }
 
+// found reports whether the list has holes; that of a nil detour has none.
+func (d *detour) found() bool { return d != nil && len(d.holes) > 0 }
+
 // hides reports whether a hole may have an object.
-func (r *relist) hides(namespace, name string) bool {
-	key := r.s.key(namespace, name)
-	return slices.ContainsFunc(r.holes, func(h hole) bool { return h.has(key) })
+func (d *detour) hides(namespace, name string) bool {
+	if !d.found() {
+		return false
+	}
+	key := keyOf(d.target, namespace, name)
+	return slices.ContainsFunc(d.holes, func(h hole) bool { return h.has(key) })
 }
+
+// err is why a list with holes is not complete.
+func (d *detour) err() error { return &unreadableError{holes: d.holes, cause: d.cause.Error()} }
 
 // finishAround closes a list that shows the version rv outside of its holes, and returns why it is not complete.
 func (r *relist) finishAround(ctx context.Context, rv string) error {
@@ -462,13 +496,12 @@ func (r *relist) finishAround(ctx context.Context, rv string) error {
 	if err := r.submit(ctx); err != nil {
 		return err
 	}
-	s.unreadable = slices.DeleteFunc(slices.Clone(r.holes), func(h hole) bool { return h.key == "" })
+	s.unreadable.finished(r.detour.holes)
 	s.seen = true
 	s.lists.at, s.lists.version, s.lists.took = time.Now(), "", time.Since(r.began)
-	s.lists.around = min(max(unreadableRest, time.Duration(r.detoured)*aroundGap), maxListRest)
-	err := &unreadableError{holes: r.holes, cause: r.cause.Error()}
-	s.note(func(n *Status) { n.Unreadable = nameHoles(r.holes) })
-	return err
+	s.lists.around = min(max(unreadableRest, time.Duration(r.detour.requests)*aroundGap), maxListRest)
+	s.note(func(n *Status) { n.Unreadable = nameHoles(r.detour.holes) })
+	return r.detour.err()
 }
 
 // blind is how often a stream has looked why it can have no watch.
@@ -494,7 +527,7 @@ func (s *Stream) checkBlind(ctx context.Context, err error) error {
 		return err
 	}
 	b.next, b.pause = now.Add(b.pause), min(2*b.pause, maxBlindPause)
-	cause := s.listFails(ctx)
+	cause := listFails(ctx, s.client, s.spec.Target)
 	if cause == nil || ctx.Err() != nil {
 		return err
 	}
@@ -504,11 +537,11 @@ func (s *Stream) checkBlind(ctx context.Context, err error) error {
 }
 
 // listFails returns why a list fails that an object is to blame for; nil where that is not so.
-func (s *Stream) listFails(ctx context.Context) error {
-	narrow := s.client.MetadataOnly()
+func listFails(ctx context.Context, c *client.Client, t client.Target) error {
+	narrow := c.MetadataOnly()
 	failed := 0 // in a row: an answer may fail for any reason once
 	for o := (v1.ListOptions{Limit: pageSize}); ; {
-		page, err := narrow.List(ctx, s.spec.Target, o)
+		page, err := narrow.List(ctx, t, o)
 		if err == nil {
 			for err == nil {
 				_, err = page.Next()
@@ -527,7 +560,7 @@ func (s *Stream) listFails(ctx context.Context) error {
 		if failed++; failed < 2 {
 			continue
 		}
-		if _, unreached := s.reaches(ctx, client.Latest); unreached == nil {
+		if _, unreached := reaches(ctx, c, t, client.Latest); unreached == nil {
 			return err
 		}
 		return nil

@@ -352,7 +352,7 @@ func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string,
 	for n, pause := 1, versionPause; ; n, pause = n+1, 2*pause {
 		rv, err = s.client.Version(ctx, s.spec.Target)
 		if err != nil && mayBlameObject(err) { // it may be the first object's fault
-			if at, unreached := s.reaches(ctx, client.Latest); unreached == nil {
+			if at, unreached := reaches(ctx, s.client, s.spec.Target, client.Latest); unreached == nil {
 				rv, err = at, nil
 			}
 		}
@@ -373,7 +373,7 @@ const maxAsked = 8
 // that cannot list all has no watch cache, and finds a name only at a given version.
 func (r *relist) checkGone(ctx context.Context, rv string, gone []object.Known) error {
 	at := ""
-	if len(r.holes) > 0 {
+	if r.detour.found() {
 		at = rv
 	}
 	for _, k := range gone {

@@ -203,7 +203,7 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	switch {
 	case err != nil:
 		return err
-	case len(r.holes) > 0:
+	case r.detour.found():
 		return r.finishAround(ctx, rv)
 	}
 	return r.finish(ctx, rv)
@@ -223,7 +223,8 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 	}
 	s.listed = s.listed[:0]
 	left := int64(0) // objects that are still to come, as far as the server has said
-	d := &detour{s: s, limit: cmp.Or(o.Limit, pageSize), asked: cmp.Or(o.Limit, pageSize), start: client.FirstKey}
+	r.detour = newDetour(s.client, s.spec.Target, cmp.Or(o.Limit, pageSize), s.eachKnown, &s.unreadable)
+	d := r.detour
 	for repeated := 0; ; {
 		shown, items, before := r.diff.Shown, r.items, string(s.listed)
 		meta, err := s.readPage(ctx, o, confirm, count, take)
@@ -237,7 +238,6 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		} else if err != nil && exact == "" {
 			r.items, left = items, 0 // a page that fails counts nothing
 			done, err := d.fails(ctx, rv, err)
-			r.holes, r.detoured, r.cause = d.holes, d.requests, d.cause
 			if err != nil {
 				return "", err
 			}
@@ -268,7 +268,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			return rv, nil
 		}
 		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
-		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, s.key(namespace, name),
+		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, keyOf(s.spec.Target, namespace, name),
 			meta.RemainingItems) {
 			o = d.options()
 		}

@@ -61,8 +61,9 @@ func (s *Stream) restored(version, format string, args ...any) error {
 func (s *Stream) listCompleted(rv string, count *line.Count, began time.Time) *checkpoint.Stream {
 	s.state.Complete(rv, count)
 	s.pace.goal = ""
-	s.behind = false                  // a list stores what is missing
-	s.unreadable, s.seen = nil, false // the position says that all was seen
+	s.behind = false // a list stores what is missing
+	s.seen = false   // the position says that all was seen
+	s.unreadable.finished(nil)
 	s.reason = s.habit.reason
 	now := time.Now()
 	s.lists.at, s.lists.version, s.lists.took = now, rv, now.Sub(began)

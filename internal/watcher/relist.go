@@ -35,10 +35,8 @@ type relist struct {
 	earlier     string            // the version of an object that was at a later one: the list is not used; "" for none
 	earlierText string            // says which one
 	skip        bool              // objects are taken as known, without lines
-	holes       []hole            // what could not be read
-	detoured    int               // requests for the list more than its pages
-	cause       error             // why the first page failed that had a hole
 	adopts      bool              // so are those of a published position; until its end, several versions are known
+	detour      *detour           // of a list in pages, around what cannot be read
 	batch       *recorder.Batch
 	count       line.Count
 }
@@ -366,8 +364,8 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	}
 	var gone []object.Known // a sample of them, where there are many
 	count := 0
-	err := r.s.store.Range(r.s.spec.Name, func(k object.Known) error {
-		if !r.diff.Missing(k) || r.hides(k.Namespace, k.Name) {
+	err := r.s.eachKnown(func(k object.Known) error {
+		if !r.diff.Missing(k) || r.detour.hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if count++; len(gone) < maxAsked {
@@ -378,28 +376,22 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return err
 	}
 	if err := r.checkGone(ctx, rv, gone); err != nil || count == 0 {
 		return err
 	}
-	var failed error
-	err = r.s.store.Range(r.s.spec.Name, func(k object.Known) error {
-		if !r.diff.Missing(k) || r.hides(k.Namespace, k.Name) {
+	return r.s.eachKnown(func(k object.Known) error {
+		if !r.diff.Missing(k) || r.detour.hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if !r.skip {
-			failed = r.writeGap(ctx, rv)
+			if err := r.writeGap(ctx, rv); err != nil {
+				return err
+			}
 		}
-		if failed == nil {
-			failed = r.takeGone(ctx, k)
-		}
-		return failed
+		return r.takeGone(ctx, k)
 	})
-	if err != nil && failed == nil {
-		return fmt.Errorf("%w: %w", errStore, err)
-	}
-	return failed
 }
 
 // submitFull submits the batch once it has grown enough.

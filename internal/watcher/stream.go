@@ -109,9 +109,8 @@ type Stream struct {
 	blind      blind
 	attempts
 
-	seen       bool   // everything readable was listed once: from then on nothing is a first sight
-	unreadable []hole // that the last list has found, with their keys
-	explored   int    // places where detour has looked for an object between some that cannot be read
+	seen       bool // everything readable was listed once: from then on nothing is a first sight
+	unreadable unreadable
 
 	// the server has sent objects of other shards: it does not know the selector, or not for this resource
 	unselected bool
@@ -288,6 +287,19 @@ func (s *Stream) known(namespace, name string) (object.Known, bool, error) {
 		err = fmt.Errorf("%w: %w", errStore, err)
 	}
 	return k, ok, err
+}
+
+// eachKnown calls fn with each object that the checkpoint knows, until it fails.
+func (s *Stream) eachKnown(fn func(object.Known) error) (err error) {
+	var failed error
+	err = s.store.Range(s.spec.Name, func(k object.Known) error {
+		failed = fn(k)
+		return failed
+	})
+	if err != nil && failed == nil {
+		err = fmt.Errorf("%w: %w", errStore, err)
+	}
+	return err
 }
 
 // read is a session of a stream whose position is loaded.
