@@ -121,10 +121,8 @@ type unreadable struct {
 	explored int    // places where detours have looked for an object between some that cannot be read
 }
 
-// finished notes the holes of a list that was read to its end.
-func (u *unreadable) finished(holes []hole) {
-	u.known = slices.DeleteFunc(slices.Clone(holes), func(h hole) bool { return h.key == "" })
-}
+// forget notes that a list had no holes.
+func (u *unreadable) forget() { u.known = nil }
 
 // detour reads pages around what makes them fail.
 type detour struct {
@@ -220,10 +218,10 @@ func (d *detour) fails(ctx context.Context, version string, failed error) (done 
 	return h.next == "", nil
 }
 
-// passes takes a page that was read, with so many objects, the last of which has a key, and after which so many are
+// passes takes a page that was read, with so many objects, the last of which has this name, and after which so many are
 // left. It reports whether the next page is to be asked for by options.
-func (d *detour) passes(items int64, key string, left int64) bool {
-	d.start, d.left = key+client.FirstKey, left
+func (d *detour) passes(items int64, namespace, name string, left int64) bool {
+	d.start, d.left = keyOf(d.target, namespace, name)+client.FirstKey, left
 	if d.version == "" {
 		return false
 	}
@@ -481,8 +479,14 @@ func (d *detour) hides(namespace, name string) bool {
 	return slices.ContainsFunc(d.holes, func(h hole) bool { return h.has(key) })
 }
 
-// err is why a list with holes is not complete.
-func (d *detour) err() error { return &unreadableError{holes: d.holes, cause: d.cause.Error()} }
+// finish remembers the holes of a list that was read to its end, and returns why it is not complete.
+func (d *detour) finish() error {
+	d.unreadable.known = slices.DeleteFunc(slices.Clone(d.holes), func(h hole) bool { return h.key == "" })
+	return &unreadableError{holes: d.holes, cause: d.cause.Error()}
+}
+
+// names names the first holes.
+func (d *detour) names() string { return nameHoles(d.holes) }
 
 // finishAround closes a list that shows the version rv outside of its holes, and returns why it is not complete.
 func (r *relist) finishAround(ctx context.Context, rv string) error {
@@ -496,12 +500,11 @@ func (r *relist) finishAround(ctx context.Context, rv string) error {
 	if err := r.submit(ctx); err != nil {
 		return err
 	}
-	s.unreadable.finished(r.detour.holes)
 	s.seen = true
 	s.lists.at, s.lists.version, s.lists.took = time.Now(), "", time.Since(r.began)
 	s.lists.around = min(max(unreadableRest, time.Duration(r.detour.requests)*aroundGap), maxListRest)
-	s.note(func(n *Status) { n.Unreadable = nameHoles(r.detour.holes) })
-	return r.detour.err()
+	s.note(func(n *Status) { n.Unreadable = r.detour.names() })
+	return r.detour.finish()
 }
 
 // blind is how often a stream has looked why it can have no watch.

@@ -268,8 +268,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			return rv, nil
 		}
 		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
-		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, keyOf(s.spec.Target, namespace, name),
-			meta.RemainingItems) {
+		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, namespace, name, meta.RemainingItems) {
 			o = d.options()
 		}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
