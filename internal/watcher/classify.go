@@ -12,6 +12,7 @@ import (
 
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
 )
@@ -207,4 +208,4 @@ func blamesPosition(err error) bool {
 		apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge)
 }
 
-func isUnreadable(err error) bool { return errors.As(err, new(*unreadableError)) }
+func isUnreadable(err error) bool { return errors.As(err, new(*detour.Error)) }

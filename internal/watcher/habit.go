@@ -22,6 +22,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
 )
 
 // Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server
@@ -351,8 +352,8 @@ const (
 func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string, err error) {
 	for n, pause := 1, versionPause; ; n, pause = n+1, 2*pause {
 		rv, err = s.client.Version(ctx, s.spec.Target)
-		if err != nil && mayBlameObject(err) { // it may be the first object's fault
-			if at, unreached := reaches(ctx, s.client, s.spec.Target, client.Latest); unreached == nil {
+		if err != nil && detour.MayBlameObject(err) { // it may be the first object's fault
+			if at, unreached := detour.Reaches(ctx, s.client, s.spec.Target, client.Latest); unreached == nil {
 				rv, err = at, nil
 			}
 		}
@@ -373,7 +374,7 @@ const maxAsked = 8
 // that cannot list all has no watch cache, and finds a name only at a given version.
 func (r *relist) checkGone(ctx context.Context, rv string, gone []object.Known) error {
 	at := ""
-	if r.detour.found() {
+	if r.detour.Found() {
 		at = rv
 	}
 	for _, k := range gone {

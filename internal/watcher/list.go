@@ -17,6 +17,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
 )
 
 const (
@@ -203,7 +204,7 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	switch {
 	case err != nil:
 		return err
-	case r.detour.found():
+	case r.detour.Found():
 		return r.finishAround(ctx, rv)
 	}
 	return r.finish(ctx, rv)
@@ -223,7 +224,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 	}
 	s.listed = s.listed[:0]
 	left := int64(0) // objects that are still to come, as far as the server has said
-	r.detour = newDetour(s.client, s.spec.Target, cmp.Or(o.Limit, pageSize), s.eachKnown, &s.unreadable)
+	r.detour = detour.New(s.client, s.spec.Target, cmp.Or(o.Limit, pageSize), s.eachKnown, &s.unreadable)
 	d := r.detour
 	for repeated := 0; ; {
 		shown, items, before := r.diff.Shown, r.items, string(s.listed)
@@ -232,17 +233,17 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact,
 				meta.ResourceVersion)
 		}
-		if err == nil && d.version != "" && meta.ResourceVersion != d.version {
-			err = fmt.Errorf("%w: continued at %s, the server has listed %s", errNotExact, d.version,
+		if err == nil && d.Version() != "" && meta.ResourceVersion != d.Version() {
+			err = fmt.Errorf("%w: continued at %s, the server has listed %s", errNotExact, d.Version(),
 				meta.ResourceVersion)
 		} else if err != nil && exact == "" {
 			r.items, left = items, 0 // a page that fails counts nothing
-			done, err := d.fails(ctx, rv, err)
+			done, err := d.Fails(ctx, rv, err)
 			if err != nil {
 				return "", err
 			}
-			if o = d.options(); done {
-				return d.version, nil
+			if o = d.Options(); done {
+				return d.Version(), nil
 			}
 			continue
 		}
@@ -268,8 +269,9 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			return rv, nil
 		}
 		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
-		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, namespace, name, meta.RemainingItems) {
-			o = d.options()
+		namespace, name, _ := strings.Cut(string(s.listed), "/")
+		if d.Passes(r.items-items, namespace, name, meta.RemainingItems) {
+			o = d.Options()
 		}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
 		if repeated++; r.diff.Shown > shown || s.unselected && string(s.listed) > before {

@@ -63,7 +63,7 @@ func (s *Stream) listCompleted(rv string, count *line.Count, began time.Time) *c
 	s.pace.goal = ""
 	s.behind = false // a list stores what is missing
 	s.seen = false   // the position says that all was seen
-	s.unreadable.forget()
+	s.unreadable.Forget()
 	s.reason = s.habit.reason
 	now := time.Now()
 	s.lists.at, s.lists.version, s.lists.took = now, rv, now.Sub(began)

@@ -14,6 +14,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
 	"kubejournal/internal/record/listdiff"
 	"kubejournal/internal/record/recorder"
 )
@@ -36,7 +37,7 @@ type relist struct {
 	earlierText string            // says which one
 	skip        bool              // objects are taken as known, without lines
 	adopts      bool              // so are those of a published position; until its end, several versions are known
-	detour      *detour           // of a list in pages, around what cannot be read
+	detour      *detour.Detour    // of a list in pages, around what cannot be read
 	batch       *recorder.Batch
 	count       line.Count
 }
@@ -365,7 +366,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	var gone []object.Known // a sample of them, where there are many
 	count := 0
 	err := r.s.eachKnown(func(k object.Known) error {
-		if !r.diff.Missing(k) || r.detour.hides(k.Namespace, k.Name) {
+		if !r.diff.Missing(k) || r.detour.Hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if count++; len(gone) < maxAsked {
@@ -382,7 +383,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 		return err
 	}
 	return r.s.eachKnown(func(k object.Known) error {
-		if !r.diff.Missing(k) || r.detour.hides(k.Namespace, k.Name) {
+		if !r.diff.Missing(k) || r.detour.Hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if !r.skip {

@@ -23,6 +23,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/previous"
@@ -110,7 +111,7 @@ type Stream struct {
 	attempts
 
 	seen       bool // everything readable was listed once: from then on nothing is a first sight
-	unreadable unreadable
+	unreadable detour.Unreadable
 
 	// the server has sent objects of other shards: it does not know the selector, or not for this resource
 	unselected bool
