@@ -11,6 +11,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
 )
@@ -23,42 +24,45 @@ type encoder struct {
 	writers   writers
 	form      object.Line
 	filtered  prometheus.Counter // events that are held back
-	others    prometheus.Counter // events of other shards
 	tracked   int                // objects that are known, by what events say; each list corrects it
 	gauge     prometheus.Gauge   // the sum of tracked over the streams of the resource
 	last      object.Object      // scratch: the previous version of an object that is gone
-	writtenAt int64              // Unix seconds, of the last line; 0: not known
+	writtenAt int64              // Unix seconds, of the last line; 0: not known or no line
 	owned     [][]byte           // scratch: what the entries of managedFields own
-	unusable  map[string]bool    // objects that were logged as such
 	recent    recent             // objects that the stream has met
 }
 
-// newEncoder returns what makes the stream's lines.
-func (s *Stream) newEncoder() (e *encoder, err error) {
-	spec, gvr, group, resource := &s.spec, s.spec.Target.Resource, s.resource.Group, s.resource.Resource
+// Options say what a stream writes of its objects.
+type Options struct {
+	Shape        object.Shape
+	Selection    Selection
+	Payload      object.Payload
+	Changes      bool     // MODIFIED lines say which fields changed
+	IgnoreFields []string // paths; a MODIFIED in which nothing else changed is not written
+	MaxLineBytes int      // as in object.Line
+}
+
+// newEncoder returns what makes the lines of a stream of a target. committed is the number of the last batch that the
+// checkpoint has.
+func newEncoder(
+	stream string, t client.Target, o *Options, render *object.Renderer, store previous.Checkpoint,
+	committed func() uint64, m *metrics.Metrics, log *zap.Logger,
+) (e *encoder, err error) {
+	group, resource := t.Resource.Group, t.Resource.Resource
 	e = &encoder{
-		form: object.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes}, unusable: make(map[string]bool),
-		gauge: s.m.Tracked.WithLabelValues(group, resource), filtered: s.m.Filtered.WithLabelValues(group, resource),
-		others: s.m.OtherShards.WithLabelValues(group, resource),
+		render: render, form: object.Line{Payload: o.Payload, MaxBytes: o.MaxLineBytes},
+		gauge: m.Tracked.WithLabelValues(group, resource), filtered: m.Filtered.WithLabelValues(group, resource),
 	}
-	e.render, err = object.NewRenderer(object.Source{
-		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
-		Group: group, Version: gvr.Version, Resource: resource, Kind: spec.Kind,
-	}, spec.Shape)
-	if err != nil {
-		return nil, err
-	}
-	e.render.Distinguish(spec.IDScope)
-	if e.sel, err = newSelector(spec.Selection, s.m.FilterErrors.WithLabelValues(group, resource), s.log); err != nil {
+	if e.sel, err = newSelector(o.Selection, m.FilterErrors.WithLabelValues(group, resource), log); err != nil {
 		return nil, err
 	}
 	e.previous, err = previous.New(previous.Config{
-		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape,
-		Payload: spec.Payload, ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
-		APIVersion:   gvr.GroupVersion().String(),
-		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
-	}, s.store, s.producer.Committed, s.log)
-	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
+		Stream: stream, Changes: o.Changes, IgnoreFields: o.IgnoreFields, Shape: o.Shape,
+		Payload: o.Payload, ExcludeNamespaces: o.Selection.ExcludeNamespaces,
+		APIVersion:   t.Resource.GroupVersion().String(),
+		EveryVersion: o.Selection.Filter == "" && o.Selection.Types == nil,
+	}, store, committed, log)
+	e.writers = newWriters(e.previous, t.LabelSelector != "" || t.FieldSelector != "")
 	return e, err
 }
 
@@ -71,67 +75,6 @@ func (e *encoder) reset() {
 	e.recent.reset()
 }
 
-// maxWarned bounds how many unusable objects a stream remembers to have logged.
-const maxWarned = 1024
-
-// scan reads the object of an event as the server sent it, and reports whether it is in the stream's shard and
-// namespace; of one that is not, s.object may have the names alone. An object that no line can hold must not stall its
-// stream: where it can be named, it takes the way of all others, as an object.Object that is Unusable. What cannot be
-// distinguished from other objects, or from its next version, is an error.
-func (s *Stream) scan(t line.Type, raw []byte) (mine bool, err error) {
-	o := &s.object
-	known := t == line.Added || t == line.Modified || t == line.Deleted
-	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) &&
-		client.IsPosition(o.ResourceVersion) {
-		s.encoder.others.Inc()
-		return false, nil
-	}
-	if err := s.encoder.render.Scan(raw, o); err != nil {
-		if err := s.encoder.render.Identify(raw, o, err); err != nil {
-			return false, fmt.Errorf("%w: %w", client.ErrBadFrame, err)
-		}
-	}
-	switch {
-	case t == line.Bookmark:
-		return true, nil
-	case !known:
-		return false, fmt.Errorf("%w: type %q", client.ErrBadFrame, t)
-	case len(o.Name) == 0:
-		return false, fmt.Errorf("%w: an object without a name", client.ErrBadFrame)
-	case !client.IsPosition(o.ResourceVersion):
-		return false, fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, client.ErrNoVersion)
-	case !s.shard.Has(o.UID):
-		s.unselected = true
-		s.encoder.others.Inc()
-		return false, nil
-	}
-	if mine, err := s.belongs(); !mine || err != nil {
-		return mine, err
-	}
-	if o.Unusable != nil {
-		s.noteUnusable(o)
-	}
-	return true, nil
-}
-
-// noteUnusable counts an object that no line can hold, and logs it once.
-func (s *Stream) noteUnusable(o *object.Object) {
-	s.m.Unusable.WithLabelValues(s.resource.Group, s.resource.Resource).Inc()
-	object := string(o.Namespace) + "/" + string(o.Name)
-	logged := s.encoder.unusable
-	if logged[object] {
-		return
-	}
-	if len(logged) >= maxWarned {
-		clear(logged)
-	}
-	logged[object] = true
-	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)),
-		zap.String("name", string(o.Name)), zap.String("uid", string(o.UID)),
-		zap.String("resourceVersion", string(o.ResourceVersion)), zap.String("reason", o.Unusable.Reason),
-		zap.Error(o.Unusable.Err))
-}
-
 // add writes the line about a scanned object into the batch, unless it is held back, and returns the transition.
 // Silently, the object becomes known without a line.
 func (e *encoder) add(
@@ -141,6 +84,7 @@ func (e *encoder) add(
 		Type: l.Type, Origin: l.Origin, HeldBack: true,
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 	}
+	e.writtenAt = 0
 	value, err := e.encode(b, l, o, silently, &t)
 	if err != nil {
 		return t, err
@@ -259,6 +203,22 @@ func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte
 func (e *encoder) track(n int) {
 	e.tracked += n
 	e.gauge.Add(float64(n))
+}
+
+// setTracked corrects the number of known objects.
+func (e *encoder) setTracked(n int) { e.track(n - e.tracked) }
+
+// lastWrite is when the last version that was added was written; zero where that is not known.
+func (e *encoder) lastWrite() time.Time {
+	if e.writtenAt <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(e.writtenAt, 0)
+}
+
+// met reports what is known of the uid under a name from what the stream has met.
+func (e *encoder) met(namespace, name, uid []byte) uidState {
+	return e.recent.look(namespace, name, uid)
 }
 
 // addGone writes the line about an object that a list has shown to be gone.

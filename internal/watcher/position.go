@@ -77,7 +77,7 @@ func (s *Stream) listCompleted(rv string, count *line.Count, began time.Time) *c
 func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
 	b.Turn = s.state.Turn
-	raw := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
+	raw := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(raw, line.Synced, "", now, nil)
 	s.state.Apply(&checkpoint.Transition{
 		Type: line.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(),

@@ -145,7 +145,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	case confirmed > 0:
 		fromTime = time.Unix(0, max(confirmed, min(s.state.Read, now.UnixNano())))
 	}
-	raw := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, shown)
+	raw := s.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, shown)
 	r.batch.AddLine(raw, line.Gap, "", now, nil)
 	s.outages.Note(s.spec.Name, zapcore.WarnLevel, "history was lost, writing the difference", string(r.gap), nil,
 		zap.String("from", from), zap.String("serverVersion", r.version))
@@ -160,7 +160,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 // takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty
 // while the list continues.
 func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Time) (rv string, err error) {
-	mine, err := r.s.scan(e.Type, e.Object)
+	mine, err := r.s.decoder.scan(e.Type, e.Object, &r.s.object)
 	if e.Type != line.Bookmark {
 		r.items++
 	}

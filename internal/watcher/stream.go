@@ -63,18 +63,13 @@ type Spec struct {
 	Target  client.Target
 	Kind    string
 
-	Namespaced   bool   // each object is in a namespace
-	Owed         bool   // without a position, the stream is one that a lost checkpoint had
-	SkipInitial  bool   // what exists at first sight is taken as known, without lines
-	Cluster      string // stamped on every line
-	ClusterUID   string // stamped on GAP and SYNCED lines
-	Shape        object.Shape
-	Selection    Selection
-	Payload      object.Payload
-	Changes      bool          // MODIFIED lines say which fields changed
-	IgnoreFields []string      // paths; a MODIFIED in which nothing else changed is not written
-	MaxLineBytes int           // as in object.Line
-	Silence      time.Duration // how long a watch may bring nothing where the server sends bookmarks; 0: watchSilence
+	Namespaced  bool   // each object is in a namespace
+	Owed        bool   // without a position, the stream is one that a lost checkpoint had
+	SkipInitial bool   // what exists at first sight is taken as known, without lines
+	Cluster     string // stamped on every line
+	ClusterUID  string // stamped on GAP and SYNCED lines
+	Options
+	Silence time.Duration // how long a watch may bring nothing where the server sends bookmarks; 0: watchSilence
 }
 
 // PendingError is why a stream cannot run for now.
@@ -92,12 +87,13 @@ func (e *PendingError) Unwrap() error { return e.Err }
 type Stream struct {
 	report
 	spec     Spec
-	shard    client.Shard // the stream's; spec.Target has it as long as the server is asked to select
 	client   *client.Client
 	store    Store
 	rec      Recorder
 	outages  *outage.Tracker
 	producer *recorder.Producer
+	render   *object.Renderer
+	decoder  *decoder
 	encoder  *encoder
 	log      *zap.Logger
 
@@ -113,12 +109,7 @@ type Stream struct {
 	seen       bool // everything readable was listed once: from then on nothing is a first sight
 	unreadable detour.Unreadable
 
-	// the server has sent objects of other shards: it does not know the selector, or not for this resource
-	unselected bool
-
-	order   order   // what the events of the current watch must come after
-	foreign bool    // the server has sent objects of other namespaces
-	selects selects // what is checked of the selectors
+	order order // what the events of the current watch must come after
 
 	idleMu sync.Mutex
 	idle   time.Time // since when it waits for a watch; zero while it does not; guarded by idleMu
@@ -142,7 +133,7 @@ type attempts struct {
 }
 
 // Distinguish changes IDScope while the stream runs.
-func (s *Stream) Distinguish(scope string) { s.encoder.render.Distinguish(scope) }
+func (s *Stream) Distinguish(scope string) { s.render.Distinguish(scope) }
 
 // NewStream returns a stream that has not started.
 func NewStream(
@@ -155,16 +146,12 @@ func NewStream(
 	}
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
-		spec:   spec, shard: spec.Target.Shard, client: client, store: store, rec: rec, outages: outages,
+		spec:   spec, client: client, store: store, rec: rec, outages: outages,
 		producer: recorder.NewProducer(spec.Name,
 			m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log: log.With(zap.String("stream", spec.Name)),
 	}
-	var err error
-	if s.selects, err = parseSelects(spec.Target); err != nil {
-		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
-	}
-	if s.encoder, err = s.newEncoder(); err != nil {
+	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
 	m.Events.WithLabelValues(gvr.Group, gvr.Resource, string(line.Gap), "") // at 0, so that a query sees the first one
@@ -172,10 +159,29 @@ func NewStream(
 	return s, nil
 }
 
+// prepare makes what reads and writes the stream's objects.
+func (s *Stream) prepare() (err error) {
+	spec, gvr := &s.spec, s.spec.Target.Resource
+	s.render, err = object.NewRenderer(object.Source{
+		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
+		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: spec.Kind,
+	}, spec.Shape)
+	if err != nil {
+		return err
+	}
+	s.render.Distinguish(spec.IDScope)
+	if s.decoder, err = newDecoder(spec.Target, spec.Kind, spec.Namespaced, s.render, s.m, s.log); err != nil {
+		return err
+	}
+	s.encoder, err = newEncoder(
+		spec.Name, spec.Target, &spec.Options, s.render, s.store, s.producer.Committed, s.m, s.log)
+	return err
+}
+
 // Run reads until ctx ends (nil) or the stream cannot run for now (*PendingError). Any other error is the end of the
 // daemon: the checkpoint could not be read, or another cluster answers (*client.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
-	defer func() { s.encoder.track(-s.encoder.tracked) }()
+	defer func() { s.encoder.setTracked(0) }()
 	s.outages.Join(s.spec.Name)
 	pending := false
 	defer func() { s.outages.Leave(s.spec.Name, pending) }()
@@ -277,7 +283,7 @@ func (s *Stream) recount() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	s.encoder.track(n - s.encoder.tracked)
+	s.encoder.setTracked(n)
 	return nil
 }
 

@@ -115,7 +115,7 @@ func (s *Stream) takeEvent(
 	ctx context.Context, b *recorder.Batch, e client.Event, received time.Time,
 ) (*recorder.Batch, error) {
 	o := &s.object
-	mine, err := s.scan(e.Type, e.Object)
+	mine, err := s.decoder.scan(e.Type, e.Object, o)
 	if err != nil {
 		return b, err
 	}
@@ -140,15 +140,11 @@ func (s *Stream) takeEvent(
 			return b, err
 		}
 		s.noteEvent()
-		s.encoder.writtenAt = 0
 		t, err := s.encoder.add(b, object.Line{Type: e.Type, Origin: line.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return b, err
 		}
-		written := time.Time{}
-		if at := s.encoder.writtenAt; at > 0 {
-			written = time.Unix(at, 0)
-		}
+		written := s.encoder.lastWrite()
 		if written.After(received) { // clients may write any time into an object: that proves nothing
 			written = time.Time{}
 		}

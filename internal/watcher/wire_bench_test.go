@@ -171,7 +171,7 @@ func readJournal(ask func(*watcher.Spec)) func(testing.TB, canned.Kind, baseline
 		tb.Helper()
 		spec := watcher.Spec{
 			Name: kind.Resource.Resource, Kind: kind.Kind, Target: client.Target{Resource: kind.Resource},
-			Shape: object.Shape{Drop: []string{"metadata.managedFields"}},
+			Options: watcher.Options{Shape: object.Shape{Drop: []string{"metadata.managedFields"}}},
 		}
 		if ask != nil {
 			ask(&spec)
