@@ -13,6 +13,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/decode"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
 )
@@ -84,9 +85,9 @@ var outcomes = []struct {
 	{is(errMiscounted), outcome{reason: "ListIncomplete", habit: true}},
 	{is(errIncomplete), outcome{reason: "ListIncomplete", habit: true}},
 	{is(errListBehind), outcome{reason: "ListVersionTooLow", habit: true}},
-	{is(errOtherKind), outcome{reason: reasonOtherKind, habit: true}},
-	{is(errOtherScope), outcome{reason: reasonOtherScope, habit: true}},
-	{is(errUnselected), outcome{reason: "SelectorIgnored", habit: true}},
+	{is(decode.ErrOtherKind), outcome{reason: reasonOtherKind, habit: true}},
+	{is(decode.ErrOtherScope), outcome{reason: reasonOtherScope, habit: true}},
+	{is(decode.ErrUnselected), outcome{reason: "SelectorIgnored", habit: true}},
 	{isUnreadable, outcome{reason: reasonUnreadable}},
 	{is(errNoListEnd), outcome{reason: "NoListEnd"}},
 	{is(errNotExact), outcome{reason: "NotExact"}},

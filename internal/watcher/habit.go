@@ -299,7 +299,7 @@ func (r *relist) checkFirst(ctx context.Context, rv string) error {
 	if err != nil || item == nil {
 		return err
 	}
-	mine, err := s.decoder.scan(line.Added, item, &s.object)
+	mine, err := s.decoder.Scan(line.Added, item, &s.object)
 	if err != nil || !mine {
 		return err
 	}
@@ -308,7 +308,7 @@ func (r *relist) checkFirst(ctx context.Context, rv string) error {
 	if before && !r.diff.Has(o.Namespace, o.Name, o.UID) {
 		return fmt.Errorf("%w: %s/%s", errIncomplete, o.Namespace, o.Name)
 	}
-	if meta.ResourceVersion == rv && meta.RemainingItems+1 > r.items && s.decoder.whole() {
+	if meta.ResourceVersion == rv && meta.RemainingItems+1 > r.items && s.decoder.Whole() {
 		return fmt.Errorf("%w: it has %d of %d objects", errIncomplete, r.items, meta.RemainingItems+1)
 	}
 	return nil

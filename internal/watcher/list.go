@@ -263,7 +263,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			rv = meta.ResourceVersion // all pages show one version; the first names it
 		}
 		if left = max(left-(r.items-items), meta.RemainingItems); meta.Continue == "" {
-			if left > 0 && s.decoder.whole() {
+			if left > 0 && s.decoder.Whole() {
 				return "", fmt.Errorf("%w: %d of them are missing", errMiscounted, left)
 			}
 			return rv, nil
@@ -274,7 +274,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			o = d.Options()
 		}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
-		if repeated++; r.diff.Shown > shown || s.decoder.unselected && string(s.listed) > before {
+		if repeated++; r.diff.Shown > shown || s.decoder.Unselected() && string(s.listed) > before {
 			repeated = 0
 		}
 		if repeated >= maxRepeatedPages {
@@ -298,7 +298,7 @@ func (s *Stream) readPage(
 	for unnamed := false; ; {
 		item, err := page.Next()
 		if unnamed {
-			if err := s.decoder.checkListKind(page.Kind()); err != nil {
+			if err := s.decoder.CheckListKind(page.Kind()); err != nil {
 				return meta, err
 			}
 		}
@@ -315,10 +315,10 @@ func (s *Stream) readPage(
 			return meta, err
 		}
 		count()
-		mine, err := s.decoder.scan(line.Added, item, &s.object)
+		mine, err := s.decoder.Scan(line.Added, item, &s.object)
 		s.listed = append(append(append(s.listed[:0], s.object.Namespace...), '/'), s.object.Name...)
 		if unnamed = len(s.object.Kind) == 0; unnamed && err == nil {
-			err = s.decoder.checkListKind(page.Kind())
+			err = s.decoder.CheckListKind(page.Kind())
 		}
 		if err == nil && mine {
 			err = take(&s.object)

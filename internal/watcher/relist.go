@@ -160,7 +160,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 // takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty
 // while the list continues.
 func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Time) (rv string, err error) {
-	mine, err := r.s.decoder.scan(e.Type, e.Object, &r.s.object)
+	mine, err := r.s.decoder.Scan(e.Type, e.Object, &r.s.object)
 	if e.Type != line.Bookmark {
 		r.items++
 	}

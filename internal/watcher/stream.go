@@ -24,6 +24,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/decode"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/previous"
@@ -93,7 +94,7 @@ type Stream struct {
 	outages  *outage.Tracker
 	producer *recorder.Producer
 	render   *object.Renderer
-	decoder  *decoder
+	decoder  *decode.Decoder
 	encoder  *encoder
 	log      *zap.Logger
 
@@ -170,7 +171,7 @@ func (s *Stream) prepare() (err error) {
 		return err
 	}
 	s.render.Distinguish(spec.IDScope)
-	if s.decoder, err = newDecoder(spec.Target, spec.Kind, spec.Namespaced, s.render, s.m, s.log); err != nil {
+	if s.decoder, err = decode.New(spec.Target, spec.Kind, spec.Namespaced, s.render, s.m, s.log); err != nil {
 		return err
 	}
 	s.encoder, err = newEncoder(

@@ -115,7 +115,7 @@ func (s *Stream) takeEvent(
 	ctx context.Context, b *recorder.Batch, e client.Event, received time.Time,
 ) (*recorder.Batch, error) {
 	o := &s.object
-	mine, err := s.decoder.scan(e.Type, e.Object, o)
+	mine, err := s.decoder.Scan(e.Type, e.Object, o)
 	if err != nil {
 		return b, err
 	}

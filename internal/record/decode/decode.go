@@ -1,4 +1,5 @@
-package watcher
+// Package decode reads the objects that a server sends for one stream, and rejects what is no answer to its requests.
+package decode
 
 import (
 	"bytes"
@@ -22,13 +23,13 @@ import (
 
 // What an object says that the server should not have sent.
 var (
-	errOtherKind  = errors.New("the server sends an object of another kind")
-	errOtherScope = errors.New("the server sends an object of a namespaced kind without a namespace")
-	errUnselected = errors.New("the server sends an object that the selector excludes")
+	ErrOtherKind  = errors.New("the server sends an object of another kind")
+	ErrOtherScope = errors.New("the server sends an object of a namespaced kind without a namespace")
+	ErrUnselected = errors.New("the server sends an object that the selector excludes")
 )
 
-// decoder reads the objects that the server sends for one stream. It belongs to its stream.
-type decoder struct {
+// Decoder reads the objects that the server sends for one stream. It belongs to its stream.
+type Decoder struct {
 	target     client.Target
 	kind       string
 	namespaced bool // each object is in a namespace
@@ -43,11 +44,11 @@ type decoder struct {
 	logged     map[string]bool // unusable objects
 }
 
-// newDecoder returns a decoder of the objects of a target.
-func newDecoder(
+// New returns a decoder of the objects of a target.
+func New(
 	t client.Target, kind string, namespaced bool, render *object.Renderer, m *metrics.Metrics, log *zap.Logger,
-) (d *decoder, err error) {
-	d = &decoder{
+) (d *Decoder, err error) {
+	d = &Decoder{
 		target: t, kind: kind, namespaced: namespaced, render: render, m: m, log: log, logged: make(map[string]bool),
 		others: m.OtherShards.WithLabelValues(t.Resource.Group, t.Resource.Resource),
 	}
@@ -55,14 +56,17 @@ func newDecoder(
 	return d, err
 }
 
+// Unselected reports whether the server has sent objects of other shards.
+func (d *Decoder) Unselected() bool { return d.unselected }
+
 // maxLogged bounds how many unusable objects a stream remembers to have logged.
 const maxLogged = 1024
 
-// scan reads the object of an event as the server sent it, and reports whether it is in the stream's shard and
+// Scan reads the object of an event as the server sent it, and reports whether it is in the stream's shard and
 // namespace; of one that is not, o may have the names alone. An object that no line can hold must not stall its
 // stream: where it can be named, it takes the way of all others, as an object.Object that is Unusable. What cannot be
 // distinguished from other objects, or from its next version, is an error.
-func (d *decoder) scan(t line.Type, raw []byte, o *object.Object) (mine bool, err error) {
+func (d *Decoder) Scan(t line.Type, raw []byte, o *object.Object) (mine bool, err error) {
 	known := t == line.Added || t == line.Modified || t == line.Deleted
 	if d.unselected && known && d.render.Peek(raw, o) && !d.target.Shard.Has(o.UID) &&
 		client.IsPosition(o.ResourceVersion) {
@@ -98,7 +102,7 @@ func (d *decoder) scan(t line.Type, raw []byte, o *object.Object) (mine bool, er
 }
 
 // noteUnusable counts an object that no line can hold, and logs it once.
-func (d *decoder) noteUnusable(o *object.Object) {
+func (d *Decoder) noteUnusable(o *object.Object) {
 	d.m.Unusable.WithLabelValues(d.target.Resource.Group, d.target.Resource.Resource).Inc()
 	object := string(o.Namespace) + "/" + string(o.Name)
 	if d.logged[object] {
@@ -114,8 +118,8 @@ func (d *decoder) noteUnusable(o *object.Object) {
 		zap.Error(o.Unusable.Err))
 }
 
-// whole reports whether no selector is in the way of any object.
-func (d *decoder) whole() bool {
+// Whole reports whether no selector is in the way of any object.
+func (d *Decoder) Whole() bool {
 	return d.target.LabelSelector == "" && d.target.FieldSelector == "" && d.target.Shard == (client.Shard{})
 }
 
@@ -126,16 +130,16 @@ func separates(name []byte) bool {
 
 // belongs reports whether the scanned object is in the stream's namespace. The error says why the object cannot be an
 // answer to the request.
-func (d *decoder) belongs(o *object.Object) (bool, error) {
+func (d *Decoder) belongs(o *object.Object) (bool, error) {
 	switch {
 	case separates(o.Namespace) || separates(o.Name):
 		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q",
 			client.ErrBadFrame, o.Name, o.Namespace)
 	case len(o.Kind) > 0 && d.kind != "" && string(o.Kind) != d.kind:
-		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace,
+		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", ErrOtherKind, o.Kind, o.Namespace,
 			o.Name, d.kind)
 	case d.namespaced && len(o.Namespace) == 0:
-		return false, fmt.Errorf("%w: %s", errOtherScope, o.Name)
+		return false, fmt.Errorf("%w: %s", ErrOtherScope, o.Name)
 	case d.target.Namespace != "" && string(o.Namespace) != d.target.Namespace:
 		if !d.foreign {
 			d.foreign = true
@@ -145,16 +149,16 @@ func (d *decoder) belongs(o *object.Object) (bool, error) {
 		return false, nil
 	}
 	if o.Unusable == nil && !d.selects.matches(o) {
-		return false, fmt.Errorf("%w: %s/%s", errUnselected, o.Namespace, o.Name)
+		return false, fmt.Errorf("%w: %s/%s", ErrUnselected, o.Namespace, o.Name)
 	}
 	return true, nil
 }
 
-// checkListKind returns an error where the kind of a list says that its objects, which do not say so themselves, are of
+// CheckListKind returns an error where the kind of a list says that its objects, which do not say so themselves, are of
 // another kind. Definitions may give the lists of a kind any name; their objects have kinds.
-func (d *decoder) checkListKind(kind string) error {
+func (d *Decoder) CheckListKind(kind string) error {
 	if of, ok := strings.CutSuffix(kind, "List"); ok && of != "" && d.kind != "" && of != d.kind {
-		return fmt.Errorf("%w: a list of the kind %q in the place of %s", errOtherKind, kind, d.kind)
+		return fmt.Errorf("%w: a list of the kind %q in the place of %s", ErrOtherKind, kind, d.kind)
 	}
 	return nil
 }
