@@ -58,7 +58,7 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 		published := s.rec.Published(s.spec.Name)
 		if s.adopts(published) && !(published.Standby && s.adoption.rests()) {
 			err = s.adopt(ctx, published)
-			if err == nil || ctx.Err() != nil || s.refusesShards(err) || !s.adoption.failed(err) {
+			if err == nil || ctx.Err() != nil || refusesShards(s.spec.Target, err) || !s.adoption.failed(err) {
 				return false, err
 			}
 			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", published.Position),

@@ -70,6 +70,16 @@ var (
 	errStore = errors.New("read checkpoint")
 )
 
+// Contradictions that a session ends with.
+var (
+	errStartsOver = errors.New("the watch does not continue from its position: it sends what was there before")
+	errOutOfOrder = errors.New("the watch sends an event whose version does not come after that of the one before")
+	errMissed     = errors.New("the watch has left out an event")
+	errIncomplete = errors.New("the list leaves out an object that the server has")
+	errMiscounted = errors.New("the list has fewer objects than its pages have counted")
+	errListBehind = errors.New("the list has an object at a later version than its own")
+)
+
 // outcomes are tried in their order.
 var outcomes = []struct {
 	matches func(error) bool
@@ -191,11 +201,11 @@ func blamesForm(err error) bool {
 		!client.IsWaiting(err) && !apierrors.IsUnauthorized(err)
 }
 
-// refusesShards reports whether the server was asked for a shard and does not take the selector, as one may do that has
-// another form of it: it is an alpha feature. kube-apiserver answers 500, "invalid shard selector". The word alone
-// proves nothing: it may be a part of the name of a kind or of a webhook.
-func (s *Stream) refusesShards(err error) bool {
-	if s.spec.Target.Shard == (client.Shard{}) || !client.IsBadRequest(err) && !client.IsInternal(err) {
+// refusesShards reports whether the server does not take the shard selector of a target that has one, as one may do
+// that has another form of it: it is an alpha feature. kube-apiserver answers 500, "invalid shard selector". The word
+// alone proves nothing: it may be a part of the name of a kind or of a webhook.
+func refusesShards(t client.Target, err error) bool {
+	if t.Shard == (client.Shard{}) || !client.IsBadRequest(err) && !client.IsInternal(err) {
 		return false
 	}
 	text := strings.ToLower(err.Error())

@@ -58,12 +58,10 @@ func TestRefusesShards(t *testing.T) {
 		{apierrors.NewBadRequest("VitessShard is not served"), false},
 		{apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("shard selector")), false},
 	} {
-		s := &Stream{}
-		if s.refusesShards(c.err) {
+		if refusesShards(client.Target{}, c.err) {
 			t.Errorf("without shards: %v", c.err)
 		}
-		s.spec.Target.Shard = client.Shard{Index: 0, Count: 2}
-		if got := s.refusesShards(c.err); got != c.sharded {
+		if got := refusesShards(client.Target{Shard: client.Shard{Count: 2}}, c.err); got != c.sharded {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}

@@ -40,16 +40,6 @@ import (
 // A server that breaks one of them does it again. The stream then shows the reason and lists after pauses that grow, so
 // that its journal still has what lists show.
 
-// Contradictions that a session ends with.
-var (
-	errStartsOver = errors.New("the watch does not continue from its position: it sends what was there before")
-	errOutOfOrder = errors.New("the watch sends an event whose version does not come after that of the one before")
-	errMissed     = errors.New("the watch has left out an event")
-	errIncomplete = errors.New("the list leaves out an object that the server has")
-	errMiscounted = errors.New("the list has fewer objects than its pages have counted")
-	errListBehind = errors.New("the list has an object at a later version than its own")
-)
-
 var errNotCommitted = errors.New("the checkpoint does not have all that was submitted")
 
 // habit is what a server was last seen to do that the API forbids.

@@ -99,7 +99,7 @@ func (s *Stream) list(ctx context.Context) error {
 			return err
 		}
 		refused := !s.lists.paged && refusesStreamedList(err)
-		if ctx.Err() != nil || s.refusesShards(err) || !blamesForm(err) || !s.lists.failed(refused) {
+		if ctx.Err() != nil || refusesShards(s.spec.Target, err) || !blamesForm(err) || !s.lists.failed(refused) {
 			return err
 		}
 		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list failed, asking for it in another form", ReasonOf(err), err,

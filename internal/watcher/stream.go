@@ -194,7 +194,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		switch {
 		case isFatal(err):
 			return err
-		case s.refusesShards(err):
+		case refusesShards(s.spec.Target, err):
 			s.log.Info("the server rejects the shard selector, selecting in the daemon", zap.Error(err))
 			s.spec.Target.Shard = client.Shard{}
 			continue
