@@ -12,6 +12,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -39,12 +40,12 @@ func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 // failed records a failure, and reports whether the stream is to continue without: the server does not have this
 // version, or does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
-	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) ||
+	if isFatal(err) || !failure.BlamesForm(err) || errors.Is(err, recorder.ErrStandby) ||
 		errors.As(err, new(*client.UnconfirmedError)) {
 		return false
 	}
 	a.failures++
-	if !client.IsExpired(err) && !errors.Is(err, errNotExact) && !client.IsBadRequest(err) && a.failures < maxAdoptFailures {
+	if !client.IsExpired(err) && !errors.Is(err, failure.ErrNotExact) && !client.IsBadRequest(err) && a.failures < maxAdoptFailures {
 		return false
 	}
 	a.refused = time.Now()
@@ -58,7 +59,7 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 		published := s.rec.Published(s.spec.Name)
 		if s.adopts(published) && !(published.Standby && s.adoption.rests()) {
 			err = s.adopt(ctx, published)
-			if err == nil || ctx.Err() != nil || refusesShards(s.spec.Target, err) || !s.adoption.failed(err) {
+			if err == nil || ctx.Err() != nil || failure.RefusesShards(s.spec.Target, err) || !s.adoption.failed(err) {
 				return false, err
 			}
 			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", published.Position),
@@ -67,7 +68,7 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 		if !published.Standby {
 			return s.beginList(ctx, published)
 		}
-		s.setState(Starting, reasonStandby)
+		s.setState(Starting, failure.ReasonStandby)
 		select {
 		case <-published.Over:
 		case <-ctx.Done():

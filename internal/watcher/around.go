@@ -9,6 +9,7 @@ import (
 
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/failure"
 )
 
 // A list with holes, see package detour, is used as far as it goes:
@@ -56,7 +57,7 @@ type blind struct {
 	pause time.Duration // until the time after that
 }
 
-// checkBlind returns errRefused in the place of a watch's error where the server refuses each watch because it cannot
+// checkBlind returns failure.ErrRefused in the place of a watch's error where the server refuses each watch because it cannot
 // list the kind: its watch cache will begin at the version at which it can again, so that the position is lost anyway.
 func (s *Stream) checkBlind(ctx context.Context, err error) error {
 	now := time.Now()
@@ -78,5 +79,5 @@ func (s *Stream) checkBlind(ctx context.Context, err error) error {
 	}
 	*b = blind{}
 	s.lists.paged, s.lists.until, s.lists.failures = true, now.Add(pagedFor), 0
-	return fmt.Errorf("%w: %w; nor does it list the resource: %w", errRefused, err, cause)
+	return fmt.Errorf("%w: %w; nor does it list the resource: %w", failure.ErrRefused, err, cause)
 }

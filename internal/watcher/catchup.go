@@ -12,6 +12,7 @@ import (
 
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/failure"
 )
 
 // loadPrevious prepares the store of previous versions. A stream that compares nothing any more drops what it has: it
@@ -20,7 +21,7 @@ func (s *Stream) loadPrevious(ctx context.Context) error {
 	previous := s.encoder.previous
 	_, ok, err := s.store.KeptHeader(s.spec.Name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	if previous == nil {
 		if !ok {
@@ -61,7 +62,7 @@ func (s *Stream) catchUp(ctx context.Context) error {
 	cancel()
 	s.catchUps++
 	s.behind = err != nil && s.catchUps < maxCatchUps
-	if err == nil || ctx.Err() != nil || errors.Is(err, errStore) || client.IsWaiting(err) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, failure.ErrStore) || client.IsWaiting(err) {
 		return err // with IsWaiting, a watch would not be allowed either
 	}
 	s.log.Info("cannot read all objects to compare the next events with, going on without", zap.Error(err))

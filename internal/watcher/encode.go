@@ -11,6 +11,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
@@ -149,7 +150,7 @@ func (e *encoder) before(namespace, name []byte) (previous.Version, error) {
 	}
 	v, err := e.previous.Get(namespace, name)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errStore, err)
+		err = fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	return v, err
 }

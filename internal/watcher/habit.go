@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/failure"
 )
 
 // Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server
@@ -101,16 +102,16 @@ func (s *Stream) contradicts(t line.Type, flushed bool) (repeated bool, err erro
 	case s.isLast(t):
 		return true, nil
 	case s.order.version > 0 && !ok:
-		return false, s.contradiction(errOutOfOrder, t, "which is no number")
+		return false, s.contradiction(failure.ErrOutOfOrder, t, "which is no number")
 	}
 	rises := s.order.version == 0 || n > s.order.version
 	switch {
 	case t != line.Deleted && !rises:
 		k, err := s.knownOf(o)
 		if err == nil && k.UID == string(o.UID) && (t == line.Added || k.ResourceVersion == string(o.ResourceVersion)) {
-			return false, s.contradiction(errStartsOver, t, "as before")
+			return false, s.contradiction(failure.ErrStartsOver, t, "as before")
 		}
-		return false, cmp.Or(err, s.contradiction(errOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
+		return false, cmp.Or(err, s.contradiction(failure.ErrOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
 	case s.agrees(t, rises):
 		return false, nil
 	case s.rec.Published(s.spec.Name).Standby:
@@ -162,15 +163,15 @@ func (s *Stream) compare(t line.Type, k object.Known) error {
 	there, same := k.Name != "", k.Name != "" && k.UID == string(o.UID)
 	switch {
 	case t == line.Added && same:
-		return s.contradiction(errStartsOver, t, "known at "+k.ResourceVersion)
+		return s.contradiction(failure.ErrStartsOver, t, "known at "+k.ResourceVersion)
 	case t == line.Added && there:
-		return s.contradiction(errMissed, t, "another object was there")
+		return s.contradiction(failure.ErrMissed, t, "another object was there")
 	case t != line.Added && there && !same:
-		return s.contradiction(errMissed, t, "another object was there")
+		return s.contradiction(failure.ErrMissed, t, "another object was there")
 	case t != line.Added && !there:
-		return s.contradiction(errMissed, t, "it was not there")
+		return s.contradiction(failure.ErrMissed, t, "it was not there")
 	case t == line.Modified && same && k.ResourceVersion == string(o.ResourceVersion):
-		return s.contradiction(errStartsOver, t, "known at "+k.ResourceVersion)
+		return s.contradiction(failure.ErrStartsOver, t, "known at "+k.ResourceVersion)
 	}
 	return nil
 }
@@ -275,7 +276,7 @@ func (r *relist) checkGone(ctx context.Context, rv string, gone []object.Known) 
 		case err != nil:
 			return err
 		case there:
-			return fmt.Errorf("%w: %s/%s", errIncomplete, k.Namespace, k.Name)
+			return fmt.Errorf("%w: %s/%s", failure.ErrIncomplete, k.Namespace, k.Name)
 		}
 	}
 	return nil
@@ -296,10 +297,10 @@ func (r *relist) checkFirst(ctx context.Context, rv string) error {
 	o := &s.object
 	before := string(o.ResourceVersion) == rv || line.Later(rv, string(o.ResourceVersion))
 	if before && !r.diff.Has(o.Namespace, o.Name, o.UID) {
-		return fmt.Errorf("%w: %s/%s", errIncomplete, o.Namespace, o.Name)
+		return fmt.Errorf("%w: %s/%s", failure.ErrIncomplete, o.Namespace, o.Name)
 	}
 	if meta.ResourceVersion == rv && meta.RemainingItems+1 > r.items && s.decoder.Whole() {
-		return fmt.Errorf("%w: it has %d of %d objects", errIncomplete, r.items, meta.RemainingItems+1)
+		return fmt.Errorf("%w: it has %d of %d objects", failure.ErrIncomplete, r.items, meta.RemainingItems+1)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/failure"
 )
 
 const (
@@ -94,15 +95,15 @@ func (s *Stream) list(ctx context.Context) error {
 			s.lists.failures = 0
 			return err // with a position it was the watch after the list that ended
 		}
-		if isUnreadable(err) {
+		if failure.IsUnreadable(err) {
 			s.lists.failures = 0
 			return err
 		}
-		refused := !s.lists.paged && refusesStreamedList(err)
-		if ctx.Err() != nil || refusesShards(s.spec.Target, err) || !blamesForm(err) || !s.lists.failed(refused) {
+		refused := !s.lists.paged && failure.RefusesStreamedList(err)
+		if ctx.Err() != nil || failure.RefusesShards(s.spec.Target, err) || !failure.BlamesForm(err) || !s.lists.failed(refused) {
 			return err
 		}
-		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list failed, asking for it in another form", ReasonOf(err), err,
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list failed, asking for it in another form", failure.ReasonOf(err), err,
 			zap.String("form", listForm[s.lists.paged]))
 		if !refused {
 			return err
@@ -141,7 +142,7 @@ func (r *relist) readInitial(ctx context.Context, w *client.WatchReader) error {
 		e, err := w.Next(min(listIdle, pauses, wait))
 		switch {
 		case errors.Is(err, client.ErrWatchEnded), errors.Is(err, client.ErrSilent):
-			return errNoListEnd
+			return failure.ErrNoListEnd
 		case err != nil:
 			return err
 		}
@@ -181,13 +182,13 @@ func (s *Stream) listPaged(ctx context.Context) error {
 		if err == nil {
 			return s.watch(ctx)
 		}
-		if !client.IsExpired(err) && !errors.Is(err, errMiscounted) || limit == 0 {
+		if !client.IsExpired(err) && !errors.Is(err, failure.ErrMiscounted) || limit == 0 {
 			return err
 		}
-		if expired >= maxExpired || errors.Is(err, errMiscounted) {
+		if expired >= maxExpired || errors.Is(err, failure.ErrMiscounted) {
 			limit = 0
 		}
-		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list is not complete, beginning again", ReasonOf(err), err)
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list is not complete, beginning again", failure.ReasonOf(err), err)
 		if !client.Sleep(ctx, client.FirstPause+rand.N(client.FirstPause)) {
 			return ctx.Err()
 		}
@@ -230,11 +231,11 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		shown, items, before := r.diff.Shown, r.items, string(s.listed)
 		meta, err := s.readPage(ctx, o, confirm, count, take)
 		if err == nil && exact != "" && meta.ResourceVersion != exact {
-			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact,
+			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", failure.ErrNotExact, exact,
 				meta.ResourceVersion)
 		}
 		if err == nil && d.Version() != "" && meta.ResourceVersion != d.Version() {
-			err = fmt.Errorf("%w: continued at %s, the server has listed %s", errNotExact, d.Version(),
+			err = fmt.Errorf("%w: continued at %s, the server has listed %s", failure.ErrNotExact, d.Version(),
 				meta.ResourceVersion)
 		} else if err != nil && exact == "" {
 			r.items, left = items, 0 // a page that fails counts nothing
@@ -264,7 +265,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		}
 		if left = max(left-(r.items-items), meta.RemainingItems); meta.Continue == "" {
 			if left > 0 && s.decoder.Whole() {
-				return "", fmt.Errorf("%w: %d of them are missing", errMiscounted, left)
+				return "", fmt.Errorf("%w: %d of them are missing", failure.ErrMiscounted, left)
 			}
 			return rv, nil
 		}
@@ -278,7 +279,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			repeated = 0
 		}
 		if repeated >= maxRepeatedPages {
-			return "", errNoListEnd
+			return "", failure.ErrNoListEnd
 		}
 	}
 }

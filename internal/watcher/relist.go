@@ -15,6 +15,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/listdiff"
 	"kubejournal/internal/record/recorder"
 )
@@ -69,7 +70,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	s.encoder.reset() // an attempt before this one may have dropped its last batch
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errStore, err)
+		return nil, fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	r := &relist{
 		s: s, began: time.Now(), origin: line.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(),
@@ -172,7 +173,7 @@ func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Ti
 	case e.Type != line.Bookmark:
 		return "", r.take(ctx, e.Type, received, o)
 	case !o.InitialEventsEnd:
-		return "", errNoListEnd // bookmarks only begin after the one that ends a streamed list
+		return "", failure.ErrNoListEnd // bookmarks only begin after the one that ends a streamed list
 	case !client.IsPosition(o.ResourceVersion):
 		return "", client.ErrNoVersion
 	}
@@ -274,7 +275,7 @@ func (r *relist) check(ctx context.Context, rv string) error {
 	case line.Later(r.version, now):
 		return r.s.restored(now, "%s, the list is at %s, and the server at %s", r.version, rv, now)
 	}
-	return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
+	return fmt.Errorf("%w: %s, the list is at %s", failure.ErrAhead, r.version, rv)
 }
 
 // settle concludes what is gone from a list that was read to its end and shows the version rv, once nothing speaks
@@ -289,7 +290,7 @@ func (r *relist) settle(ctx context.Context, rv string) error {
 		return r.s.restored(r.earlier, "%s", r.earlierText)
 	}
 	if latest, exceeds := r.diff.Exceeds(rv); exceeds {
-		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, latest)
+		return fmt.Errorf("%w: the list is at %s, an object at %d", failure.ErrListBehind, rv, latest)
 	}
 	return r.conclude(ctx, rv)
 }

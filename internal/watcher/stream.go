@@ -25,6 +25,7 @@ import (
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
 	"kubejournal/internal/record/decode"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/previous"
@@ -194,38 +195,38 @@ func (s *Stream) Run(ctx context.Context) error {
 		switch {
 		case isFatal(err):
 			return err
-		case refusesShards(s.spec.Target, err):
+		case failure.RefusesShards(s.spec.Target, err):
 			s.log.Info("the server rejects the shard selector, selecting in the daemon", zap.Error(err))
 			s.spec.Target.Shard = client.Shard{}
 			continue
 		case errors.Is(err, recorder.ErrStandby):
 			s.loaded = false // what was read since the checkpoint is gone
 		}
-		o := classify(ctx, err)
+		o := failure.Classify(ctx, err)
 		healthy := s.noteEnd(&o, err, time.Since(began))
 		atOnce := false
-		switch o.action {
-		case actionStop:
+		switch o.Action {
+		case failure.Stop:
 			return nil
-		case actionWait:
-			s.setState(Pending, o.reason)
+		case failure.Wait:
+			s.setState(Pending, o.Reason)
 			pending = true
-			return &PendingError{Reason: o.reason, Err: err}
-		case actionRelist:
+			return &PendingError{Reason: o.Reason, Err: err}
+		case failure.Relist:
 			atOnce = s.losePosition(ctx, &o, err)
-		case actionRetry:
+		case failure.Retry:
 			atOnce = s.endWatch(&o, err, healthy)
 		}
 		if atOnce {
 			continue
 		}
-		s.reason = o.reason
-		s.setState(Retrying, o.reason)
+		s.reason = o.Reason
+		s.setState(Retrying, o.Reason)
 		pause := client.Sleep
 		if errors.Is(err, recorder.ErrStandby) {
 			pause = s.sleepOnStandby
 		}
-		if !pause(ctx, s.backoff.Pause(o.after)) {
+		if !pause(ctx, s.backoff.Pause(o.After)) {
 			return nil
 		}
 	}
@@ -255,7 +256,7 @@ func (s *Stream) load(ctx context.Context) error {
 	s.encoder.reset()
 	st, _, err := s.store.Stream(s.spec.Name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	if s.spec.Owed && st == (checkpoint.Stream{}) {
 		st.Lose(line.CheckpointLost)
@@ -282,7 +283,7 @@ func (s *Stream) load(ctx context.Context) error {
 func (s *Stream) recount() error {
 	n, err := s.store.Count(s.spec.Name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	s.encoder.setTracked(n)
 	return nil
@@ -292,7 +293,7 @@ func (s *Stream) recount() error {
 func (s *Stream) known(namespace, name string) (object.Known, bool, error) {
 	k, ok, err := s.store.Get(s.spec.Name, namespace, name)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errStore, err)
+		err = fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	return k, ok, err
 }
@@ -305,7 +306,7 @@ func (s *Stream) eachKnown(fn func(object.Known) error) (err error) {
 		return failed
 	})
 	if err != nil && failed == nil {
-		err = fmt.Errorf("%w: %w", errStore, err)
+		err = fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	return err
 }
@@ -333,13 +334,13 @@ func (s *Stream) read(ctx context.Context) error {
 
 // isFatal reports whether a session's error ends the daemon.
 func isFatal(err error) bool {
-	return errors.Is(err, errStore) || errors.As(err, new(*client.ClusterError))
+	return errors.Is(err, failure.ErrStore) || errors.As(err, new(*client.ClusterError))
 }
 
 // noteEnd notes how a session that lasted so long ended: in the backoff, in the server's habits, which may put off the
 // next session, and in the status. It reports whether the session lasted long enough to count as healthy.
-func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy bool) {
-	if f, serverFails := FailureOf(s.spec.Name, err); f.Answered && !f.Refused && !serverFails {
+func (s *Stream) noteEnd(o *failure.Outcome, err error, lasted time.Duration) (healthy bool) {
+	if f, serverFails := failure.Of(s.spec.Name, err); f.Answered && !f.Refused && !serverFails {
 		s.reached()
 	}
 	healthy = lasted >= client.HealthyAfter
@@ -347,11 +348,11 @@ func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy b
 		s.backoff.Reset()
 		s.habit.times = 0
 	}
-	if o.clean && lasted >= habitShown {
+	if o.Clean && lasted >= habitShown {
 		s.habit = habit{}
 	}
-	if o.habit {
-		o.after = max(o.after, s.habit.seen(o.reason))
+	if o.Habit {
+		o.After = max(o.After, s.habit.seen(o.Reason))
 	}
 	s.note(func(n *Status) {
 		if healthy && n.State == Watching {
@@ -362,46 +363,46 @@ func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy b
 			n.Failing, n.Failures = time.Now(), 0
 		}
 		n.Failures++
-		n.Ours = isOurs(o.reason, s.spec.Target)
+		n.Ours = failure.IsOurs(o.Reason, s.spec.Target)
 	})
 	return healthy
 }
 
 // losePosition gives up the position, and reports whether the stream lists at once: unless it was a list that failed,
 // or the last one was just now.
-func (s *Stream) losePosition(ctx context.Context, o *outcome, err error) (atOnce bool) {
+func (s *Stream) losePosition(ctx context.Context, o *failure.Outcome, err error) (atOnce bool) {
 	rest := s.lists.rest()
-	atOnce = s.state.Valid() && rest <= 0 && o.after <= 0
+	atOnce = s.state.Valid() && rest <= 0 && o.After <= 0
 	if lost := s.lose(ctx, *o); lost != nil {
 		s.loaded = false
 		return true // the next session loads the position again, or ctx has ended
 	}
-	s.outages.Lost(s.spec.Name, o.reason, err)
-	o.after = max(o.after, rest)
+	s.outages.Lost(s.spec.Name, o.Reason, err)
+	o.After = max(o.After, rest)
 	return atOnce
 }
 
 // endWatch notes that a session ended whose position stays valid, and reports whether the next one begins at once:
 // after a healthy watch that the server ended.
-func (s *Stream) endWatch(o *outcome, err error, healthy bool) (atOnce bool) {
-	if isUnreadable(err) {
-		o.after = max(o.after, s.lists.around)
+func (s *Stream) endWatch(o *failure.Outcome, err error, healthy bool) (atOnce bool) {
+	if failure.IsUnreadable(err) {
+		o.After = max(o.After, s.lists.around)
 	}
-	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
+	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.Reason).Inc()
 	if errors.Is(err, client.ErrSilent) || errors.Is(err, client.ErrNoAnswer) {
 		s.client.CloseIdleConnections()
 	}
-	if o.clean && healthy {
+	if o.Clean && healthy {
 		if !s.bookmarks {
 			s.progressed(nil)
 		}
 		return true
 	}
-	if failure, serverFails := FailureOf(s.spec.Name, err); serverFails {
+	if failure, serverFails := failure.Of(s.spec.Name, err); serverFails {
 		s.unreached = true
 		s.outages.Failed(failure)
 	} else {
-		s.outages.Note(s.spec.Name, zapcore.WarnLevel, "watch ended, trying again", o.reason, err)
+		s.outages.Note(s.spec.Name, zapcore.WarnLevel, "watch ended, trying again", o.Reason, err)
 	}
 	return false
 }
@@ -414,7 +415,7 @@ func (s *Stream) reached() {
 	}
 }
 
-// checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are
+// checkAhead returns the server's version, or failure.ErrAhead when that has not yet reached the position. Versions that are
 // not numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	asked, published := time.Now(), s.rec.Published(s.spec.Name)
@@ -425,7 +426,7 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	}
 	s.pace.goal, s.pace.asked = current, asked
 	if line.Later(s.state.ResourceVersion, current) {
-		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
+		err = fmt.Errorf("%w: %s, the server is at %s", failure.ErrAhead, s.state.ResourceVersion, current)
 		s.restoredAt = current
 		return "", s.attest(ctx, err)
 	}
@@ -448,12 +449,12 @@ const (
 	refusalTime = 10 * time.Second // how soon after its request a watch ends that is refused
 )
 
-// checkRefused returns errRefused in the place of a watch's error, where the server refuses to watch from the position
+// checkRefused returns failure.ErrRefused in the place of a watch's error, where the server refuses to watch from the position
 // again and again and would from its current version: a position that it calls malformed (the resource has moved to
 // another server, say), or one with an event after it that cannot be read. Where it refuses any watch, the position is
 // not at fault, and the history after it may be there.
 func (s *Stream) checkRefused(ctx context.Context, current string, began time.Time, err error) error {
-	suspect := !s.progress && blamesPosition(err) && time.Since(began) <= refusalTime &&
+	suspect := !s.progress && failure.BlamesPosition(err) && time.Since(began) <= refusalTime &&
 		current != s.state.ResourceVersion
 	if !suspect || s.refused > 0 && !s.canWatch(ctx, current) {
 		s.refused = 0
@@ -466,5 +467,5 @@ func (s *Stream) checkRefused(ctx context.Context, current string, began time.Ti
 	if s.state.ResourceVersion == s.lists.version { // it is what the last list has given
 		s.lists.failed(true)
 	}
-	return fmt.Errorf("%w: %w", errRefused, err)
+	return fmt.Errorf("%w: %w", failure.ErrRefused, err)
 }
