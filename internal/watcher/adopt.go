@@ -245,7 +245,7 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 	}
 	s.state, s.adoption = checkpoint.Stream{Restored: restored}, adoption{position: position}
 	r.batch.Changes.State = s.listCompleted(position, nil, r.began)
-	s.encoder.complete(r.batch)
+	s.encoder.Complete(r.batch)
 	s.pace = pace{}
 	if err := r.submit(ctx); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // loadPrevious prepares the store of previous versions. A stream that compares nothing any more drops what it has: it
 // would be stale when it is wanted again.
 func (s *Stream) loadPrevious(ctx context.Context) error {
-	previous := s.encoder.previous
+	previous := s.encoder.Previous()
 	_, ok, err := s.store.KeptHeader(s.spec.Name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", failure.ErrStore, err)
@@ -77,7 +77,7 @@ func (s *Stream) storeAll(request, ctx context.Context) error {
 		if err != nil || !ok || k.Doubtful || k.UID != string(o.UID) || k.ResourceVersion != string(o.ResourceVersion) {
 			return err
 		}
-		if err := s.encoder.storeMissing(b, o, k.Withheld); err != nil || b.Bytes() < batchBytes {
+		if err := s.encoder.StoreMissing(b, o, k.Withheld); err != nil || b.Bytes() < batchBytes {
 			return err
 		}
 		full := b
@@ -87,7 +87,7 @@ func (s *Stream) storeAll(request, ctx context.Context) error {
 	for token := ""; ; {
 		meta, err := s.readPage(request, v1.ListOptions{Limit: pageSize, Continue: token}, nil, func() {}, take)
 		if err == nil && meta.Continue == "" {
-			s.encoder.complete(b)
+			s.encoder.Complete(b)
 		}
 		if token = meta.Continue; token == "" {
 			return cmp.Or(err, s.rec.Submit(ctx, b))

@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/encode"
 	"kubejournal/internal/record/failure"
 )
 
@@ -147,12 +148,12 @@ func (s *Stream) agrees(t line.Type, rises bool) bool {
 	}
 	o := &s.object
 	s.order.events++
-	switch s.encoder.met(o.Namespace, o.Name, o.UID) {
-	case uidSame:
+	switch s.encoder.Met(o.Namespace, o.Name, o.UID) {
+	case encode.UIDSame:
 		return t != line.Added
-	case uidUnknown:
+	case encode.UIDUnknown:
 		return t == line.Added && s.order.events > atBeginning
-	case uidOther:
+	case encode.UIDOther:
 	}
 	return false
 }

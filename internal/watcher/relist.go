@@ -67,7 +67,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	if err := s.rec.Flush(ctx); err != nil {
 		return nil, err
 	}
-	s.encoder.reset() // an attempt before this one may have dropped its last batch
+	s.encoder.Reset() // an attempt before this one may have dropped its last batch
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", failure.ErrStore, err)
@@ -191,7 +191,7 @@ func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *o
 		return nil
 	case listdiff.Unchanged:
 		r.count.Unchanged++
-		if err := r.s.encoder.storeMissing(r.batch, o, d.Old.Withheld); err != nil {
+		if err := r.s.encoder.StoreMissing(r.batch, o, d.Old.Withheld); err != nil {
 			return err
 		}
 		return r.submitFull(ctx)
@@ -211,7 +211,7 @@ func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *o
 			return err
 		}
 	}
-	raw, err := r.s.encoder.add(r.batch, object.Line{Type: d.Type, Origin: r.origin, Received: received}, o, r.skip)
+	raw, err := r.s.encoder.Add(r.batch, object.Line{Type: d.Type, Origin: r.origin, Received: received}, o, r.skip)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (r *relist) vouches() bool {
 
 // takeGone takes a known object that the list shows to be gone.
 func (r *relist) takeGone(ctx context.Context, k object.Known) error {
-	line, err := r.s.encoder.addGone(r.batch, k, r.skip)
+	line, err := r.s.encoder.AddGone(r.batch, k, r.skip)
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 		// Nothing happened since, so there is no gap; and the journal may have lines of this version already, with the
 		// ids that these would have.
 		r.batch.Changes.State = s.listCompleted(rv, nil, r.began)
-		s.encoder.complete(r.batch)
+		s.encoder.Complete(r.batch)
 		return r.submit(ctx)
 	}
 	if err := r.writeGap(ctx, rv); err != nil {
@@ -321,7 +321,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	// stdout, nor objects taken without lines, can be read back after a crash. One that comes now costs a second SYNCED
 	// line on stdout, and nothing else.
 	r.batch.Changes.State = s.listCompleted(rv, &r.count, r.began)
-	s.encoder.complete(r.batch)
+	s.encoder.Complete(r.batch)
 	if err := r.submit(ctx); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/kube/detour"
 	"kubejournal/internal/record/decode"
+	"kubejournal/internal/record/encode"
 	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
@@ -70,7 +71,7 @@ type Spec struct {
 	SkipInitial bool   // what exists at first sight is taken as known, without lines
 	Cluster     string // stamped on every line
 	ClusterUID  string // stamped on GAP and SYNCED lines
-	Options
+	encode.Options
 	Silence time.Duration // how long a watch may bring nothing where the server sends bookmarks; 0: watchSilence
 }
 
@@ -96,7 +97,7 @@ type Stream struct {
 	producer *recorder.Producer
 	render   *object.Renderer
 	decoder  *decode.Decoder
-	encoder  *encoder
+	encoder  *encode.Encoder
 	log      *zap.Logger
 
 	state      checkpoint.Stream // the position, see position.go
@@ -175,7 +176,7 @@ func (s *Stream) prepare() (err error) {
 	if s.decoder, err = decode.New(spec.Target, spec.Kind, spec.Namespaced, s.render, s.m, s.log); err != nil {
 		return err
 	}
-	s.encoder, err = newEncoder(
+	s.encoder, err = encode.New(
 		spec.Name, spec.Target, &spec.Options, s.render, s.store, s.producer.Committed, s.m, s.log)
 	return err
 }
@@ -183,7 +184,7 @@ func (s *Stream) prepare() (err error) {
 // Run reads until ctx ends (nil) or the stream cannot run for now (*PendingError). Any other error is the end of the
 // daemon: the checkpoint could not be read, or another cluster answers (*client.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
-	defer func() { s.encoder.setTracked(0) }()
+	defer func() { s.encoder.SetTracked(0) }()
 	s.outages.Join(s.spec.Name)
 	pending := false
 	defer func() { s.outages.Leave(s.spec.Name, pending) }()
@@ -253,7 +254,7 @@ func (s *Stream) load(ctx context.Context) error {
 	if err := s.rec.Restart(ctx, s.producer); err != nil {
 		return err
 	}
-	s.encoder.reset()
+	s.encoder.Reset()
 	st, _, err := s.store.Stream(s.spec.Name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", failure.ErrStore, err)
@@ -285,7 +286,7 @@ func (s *Stream) recount() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
-	s.encoder.setTracked(n)
+	s.encoder.SetTracked(n)
 	return nil
 }
 

@@ -141,11 +141,11 @@ func (s *Stream) takeEvent(
 			return b, err
 		}
 		s.noteEvent()
-		t, err := s.encoder.add(b, object.Line{Type: e.Type, Origin: line.FromWatch, Received: received}, o, false)
+		t, err := s.encoder.Add(b, object.Line{Type: e.Type, Origin: line.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return b, err
 		}
-		written := s.encoder.lastWrite()
+		written := s.encoder.LastWrite()
 		if written.After(received) { // clients may write any time into an object: that proves nothing
 			written = time.Time{}
 		}

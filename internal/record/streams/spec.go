@@ -12,6 +12,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/encode"
 	"kubejournal/internal/watcher"
 )
 
@@ -31,14 +32,14 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		SkipInitial: d.Initial == config.Skip,
 		Target: client.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector,
 			FieldSelector: d.FieldSelector, Shard: client.Shard(d.Entry.Shard)},
-		Options: watcher.Options{
+		Options: encode.Options{
 			Shape: object.Shape{
 				// In one order, so that another order in the config is the same.
 				Drop: sorted(o.DropFields), Redact: sorted(redact),
 				Secret: o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"},
 			},
 			MaxLineBytes: int(o.MaxLineBytes),
-			Selection: watcher.Selection{
+			Selection: encode.Selection{
 				Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter,
 			},
 			Payload:      object.Payload(d.Entry.Payload),

@@ -1,4 +1,5 @@
-package watcher
+// Package encode turns the objects of a stream into lines.
+package encode
 
 import (
 	"fmt"
@@ -17,8 +18,8 @@ import (
 	"kubejournal/internal/record/recorder"
 )
 
-// encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.
-type encoder struct {
+// Encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.
+type Encoder struct {
 	render    *object.Renderer
 	sel       *selector
 	previous  *previous.Store // nil: nothing is compared
@@ -43,14 +44,14 @@ type Options struct {
 	MaxLineBytes int      // as in object.Line
 }
 
-// newEncoder returns what makes the lines of a stream of a target. committed is the number of the last batch that the
+// New returns what makes the lines of a stream of a target. committed is the number of the last batch that the
 // checkpoint has.
-func newEncoder(
+func New(
 	stream string, t client.Target, o *Options, render *object.Renderer, store previous.Checkpoint,
 	committed func() uint64, m *metrics.Metrics, log *zap.Logger,
-) (e *encoder, err error) {
+) (e *Encoder, err error) {
 	group, resource := t.Resource.Group, t.Resource.Resource
-	e = &encoder{
+	e = &Encoder{
 		render: render, form: object.Line{Payload: o.Payload, MaxBytes: o.MaxLineBytes},
 		gauge: m.Tracked.WithLabelValues(group, resource), filtered: m.Filtered.WithLabelValues(group, resource),
 	}
@@ -67,8 +68,11 @@ func newEncoder(
 	return e, err
 }
 
-// reset forgets what batches that were dropped have brought.
-func (e *encoder) reset() {
+// Previous is what the next version of each object is compared with; nil where nothing is.
+func (e *Encoder) Previous() *previous.Store { return e.previous }
+
+// Reset forgets what batches that were dropped have brought.
+func (e *Encoder) Reset() {
 	if e.previous != nil {
 		e.previous.Reset()
 	}
@@ -76,9 +80,9 @@ func (e *encoder) reset() {
 	e.recent.reset()
 }
 
-// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition.
+// Add writes the line about a scanned object into the batch, unless it is held back, and returns the transition.
 // Silently, the object becomes known without a line.
-func (e *encoder) add(
+func (e *Encoder) Add(
 	b *recorder.Batch, l object.Line, o *object.Object, silently bool,
 ) (checkpoint.Transition, error) {
 	t := checkpoint.Transition{
@@ -99,7 +103,7 @@ func (e *encoder) add(
 
 // encode adds the line about a scanned object to the batch, or has t say what holds it back. It returns what is to be
 // stored of the object; nil leaves what was stored before.
-func (e *encoder) encode(
+func (e *Encoder) encode(
 	b *recorder.Batch, l object.Line, o *object.Object, silently bool, t *checkpoint.Transition,
 ) (value []byte, err error) {
 	if e.sel.excludes(o.Namespace) {
@@ -144,7 +148,7 @@ func (e *encoder) encode(
 }
 
 // before returns what is stored of an object.
-func (e *encoder) before(namespace, name []byte) (previous.Version, error) {
+func (e *Encoder) before(namespace, name []byte) (previous.Version, error) {
 	if e.previous == nil {
 		return previous.Version{}, nil
 	}
@@ -156,7 +160,7 @@ func (e *encoder) before(namespace, name []byte) (previous.Version, error) {
 }
 
 // appendLine appends the line about a scanned object. before is the mark of the version before it.
-func (e *encoder) appendLine(
+func (e *Encoder) appendLine(
 	dst []byte, l object.Line, o *object.Object, before object.Mark, compared previous.Comparison,
 ) ([]byte, error) {
 	var owned bool
@@ -180,7 +184,7 @@ func (e *encoder) appendLine(
 }
 
 // know updates the stored previous version of an object after a transition. With an empty value the stored one stays.
-func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
+func (e *Encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
 	if t.Type == line.Added || t.Type == line.Modified {
 		e.recent.put(t.Namespace, t.Name, t.UID)
 	}
@@ -201,29 +205,29 @@ func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte
 }
 
 // track counts known objects.
-func (e *encoder) track(n int) {
+func (e *Encoder) track(n int) {
 	e.tracked += n
 	e.gauge.Add(float64(n))
 }
 
-// setTracked corrects the number of known objects.
-func (e *encoder) setTracked(n int) { e.track(n - e.tracked) }
+// SetTracked corrects the number of known objects.
+func (e *Encoder) SetTracked(n int) { e.track(n - e.tracked) }
 
-// lastWrite is when the last version that was added was written; zero where that is not known.
-func (e *encoder) lastWrite() time.Time {
+// LastWrite is when the last version that was added was written; zero where that is not known.
+func (e *Encoder) LastWrite() time.Time {
 	if e.writtenAt <= 0 {
 		return time.Time{}
 	}
 	return time.Unix(e.writtenAt, 0)
 }
 
-// met reports what is known of the uid under a name from what the stream has met.
-func (e *encoder) met(namespace, name, uid []byte) uidState {
+// Met reports what is known of the uid under a name from what the stream has met.
+func (e *Encoder) Met(namespace, name, uid []byte) UIDState {
 	return e.recent.look(namespace, name, uid)
 }
 
-// addGone writes the line about an object that a list has shown to be gone.
-func (e *encoder) addGone(b *recorder.Batch, k object.Known, silently bool) (checkpoint.Transition, error) {
+// AddGone writes the line about an object that a list has shown to be gone.
+func (e *Encoder) AddGone(b *recorder.Batch, k object.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
 	t := checkpoint.Transition{
 		Type: line.Deleted, Origin: line.FromRelist, HeldBack: true, Namespace: namespace, Name: name,
@@ -250,7 +254,7 @@ func (e *encoder) addGone(b *recorder.Batch, k object.Known, silently bool) (che
 }
 
 // appendGone appends the line about an object that is gone, of which before is stored.
-func (e *encoder) appendGone(dst []byte, now time.Time, k object.Known, before previous.Version) ([]byte, error) {
+func (e *Encoder) appendGone(dst []byte, now time.Time, k object.Known, before previous.Version) ([]byte, error) {
 	var o *object.Object
 	if before.Object != nil && e.render.Scan(before.Object, &e.last) == nil {
 		o = &e.last
@@ -258,8 +262,8 @@ func (e *encoder) appendGone(dst []byte, now time.Time, k object.Known, before p
 	return e.render.AppendGone(dst, now, k, e.form, o)
 }
 
-// storeMissing stores an object at a version that the reader knows, unless that is stored.
-func (e *encoder) storeMissing(b *recorder.Batch, o *object.Object, withheld bool) error {
+// StoreMissing stores an object at a version that the reader knows, unless that is stored.
+func (e *Encoder) StoreMissing(b *recorder.Batch, o *object.Object, withheld bool) error {
 	e.recent.put(o.Namespace, o.Name, o.UID)
 	if e.sel.excludes(o.Namespace) {
 		return nil
@@ -282,8 +286,8 @@ func (e *encoder) storeMissing(b *recorder.Batch, o *object.Object, withheld boo
 	return nil
 }
 
-// complete adds to the batch that ends a list that all known objects are stored.
-func (e *encoder) complete(b *recorder.Batch) {
+// Complete adds to the batch that ends a list that all known objects are stored.
+func (e *Encoder) Complete(b *recorder.Batch) {
 	if e.previous != nil {
 		e.previous.Complete(&b.Changes, b.Number())
 	}
