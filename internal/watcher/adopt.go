@@ -45,7 +45,8 @@ func (a *adoption) failed(err error) bool {
 		return false
 	}
 	a.failures++
-	if !client.IsExpired(err) && !errors.Is(err, failure.ErrNotExact) && !client.IsBadRequest(err) && a.failures < maxAdoptFailures {
+	if !client.IsExpired(err) && !errors.Is(err, failure.ErrNotExact) && !client.IsBadRequest(err) &&
+		a.failures < maxAdoptFailures {
 		return false
 	}
 	a.refused = time.Now()

@@ -57,8 +57,9 @@ type blind struct {
 	pause time.Duration // until the time after that
 }
 
-// checkBlind returns failure.ErrRefused in the place of a watch's error where the server refuses each watch because it cannot
-// list the kind: its watch cache will begin at the version at which it can again, so that the position is lost anyway.
+// checkBlind returns failure.ErrRefused in the place of a watch's error where the server refuses each watch because it
+// cannot list the kind: its watch cache will begin at the version at which it can again, so that the position is lost
+// anyway.
 func (s *Stream) checkBlind(ctx context.Context, err error) error {
 	now := time.Now()
 	b := &s.blind

@@ -18,18 +18,17 @@ import (
 // loadPrevious prepares the store of previous versions. A stream that compares nothing any more drops what it has: it
 // would be stale when it is wanted again.
 func (s *Stream) loadPrevious(ctx context.Context) error {
-	previous := s.encoder.Previous()
 	_, ok, err := s.store.KeptHeader(s.spec.Name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
-	if previous == nil {
+	if s.previous == nil {
 		if !ok {
 			return nil
 		}
 		return s.store.DropKept(s.spec.Name)
 	}
-	behind, stale, err := previous.Load()
+	behind, stale, err := s.previous.Load()
 	if err != nil {
 		return err // of a write: it is retried
 	}
@@ -37,7 +36,7 @@ func (s *Stream) loadPrevious(ctx context.Context) error {
 		return nil
 	}
 	b := s.producer.Batch()
-	previous.PutHeader(&b.Changes, b.Number())
+	s.previous.PutHeader(&b.Changes, b.Number())
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
 	}

@@ -100,11 +100,12 @@ func (s *Stream) list(ctx context.Context) error {
 			return err
 		}
 		refused := !s.lists.paged && failure.RefusesStreamedList(err)
-		if ctx.Err() != nil || failure.RefusesShards(s.spec.Target, err) || !failure.BlamesForm(err) || !s.lists.failed(refused) {
+		if ctx.Err() != nil || failure.RefusesShards(s.spec.Target, err) || !failure.BlamesForm(err) ||
+			!s.lists.failed(refused) {
 			return err
 		}
-		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list failed, asking for it in another form", failure.ReasonOf(err), err,
-			zap.String("form", listForm[s.lists.paged]))
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list failed, asking for it in another form",
+			failure.ReasonOf(err), err, zap.String("form", listForm[s.lists.paged]))
 		if !refused {
 			return err
 		}
@@ -188,7 +189,8 @@ func (s *Stream) listPaged(ctx context.Context) error {
 		if expired >= maxExpired || errors.Is(err, failure.ErrMiscounted) {
 			limit = 0
 		}
-		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list is not complete, beginning again", failure.ReasonOf(err), err)
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list is not complete, beginning again",
+			failure.ReasonOf(err), err)
 		if !client.Sleep(ctx, client.FirstPause+rand.N(client.FirstPause)) {
 			return ctx.Err()
 		}
@@ -212,7 +214,7 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 }
 
 // readPages takes the objects of all pages, and returns the version that they show. The options are the first page's.
-// It reads around what makes a page fail, see detour, but not at an exact version.
+// It reads around what makes a page fail, see package detour, but not at an exact version.
 func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
 	s, exact := r.s, o.ResourceVersion
 	take := func(o *object.Object) error { return r.take(ctx, line.Added, time.Now(), o) }

@@ -96,6 +96,7 @@ type Stream struct {
 	outages  *outage.Tracker
 	producer *recorder.Producer
 	render   *object.Renderer
+	previous *previous.Store // nil: nothing is compared
 	decoder  *decode.Decoder
 	encoder  *encode.Encoder
 	log      *zap.Logger
@@ -176,8 +177,16 @@ func (s *Stream) prepare() (err error) {
 	if s.decoder, err = decode.New(spec.Target, spec.Kind, spec.Namespaced, s.render, s.m, s.log); err != nil {
 		return err
 	}
-	s.encoder, err = encode.New(
-		spec.Name, spec.Target, &spec.Options, s.render, s.store, s.producer.Committed, s.m, s.log)
+	s.previous, err = previous.New(previous.Config{
+		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape,
+		Payload: spec.Payload, ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
+		APIVersion:   gvr.GroupVersion().String(),
+		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
+	}, s.store, s.producer.Committed, s.log)
+	if err != nil {
+		return err
+	}
+	s.encoder, err = encode.New(spec.Target, &spec.Options, s.render, s.previous, s.m, s.log)
 	return err
 }
 
@@ -416,8 +425,8 @@ func (s *Stream) reached() {
 	}
 }
 
-// checkAhead returns the server's version, or failure.ErrAhead when that has not yet reached the position. Versions that are
-// not numbers cannot be compared and pass.
+// checkAhead returns the server's version, or failure.ErrAhead when that has not yet reached the position. Versions that
+// are not numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	asked, published := time.Now(), s.rec.Published(s.spec.Name)
 	s.restoredAt = ""
@@ -450,10 +459,10 @@ const (
 	refusalTime = 10 * time.Second // how soon after its request a watch ends that is refused
 )
 
-// checkRefused returns failure.ErrRefused in the place of a watch's error, where the server refuses to watch from the position
-// again and again and would from its current version: a position that it calls malformed (the resource has moved to
-// another server, say), or one with an event after it that cannot be read. Where it refuses any watch, the position is
-// not at fault, and the history after it may be there.
+// checkRefused returns failure.ErrRefused in the place of a watch's error, where the server refuses to watch from the
+// position again and again and would from its current version: a position that it calls malformed (the resource has
+// moved to another server, say), or one with an event after it that cannot be read. Where it refuses any watch, the
+// position is not at fault, and the history after it may be there.
 func (s *Stream) checkRefused(ctx context.Context, current string, began time.Time, err error) error {
 	suspect := !s.progress && failure.BlamesPosition(err) && time.Since(began) <= refusalTime &&
 		current != s.state.ResourceVersion

@@ -99,7 +99,8 @@ func IsTimeout(err error) bool {
 // IsServerError reports whether the server answered with a status of 500 or above.
 func IsServerError(err error) bool { return StatusCode(err) >= http.StatusInternalServerError }
 
-// IsInternal reports whether the server answered with status 500. It looks at the code: what is not an API error of the server's own has no reason.
+// IsInternal reports whether the server answered with status 500. It looks at the code: what is not an API error of the
+// server's own has no reason.
 func IsInternal(err error) bool { return StatusCode(err) == http.StatusInternalServerError }
 
 // StatusCode is the HTTP status that the server answered with, 0 where it did not.

@@ -44,32 +44,19 @@ type Options struct {
 	MaxLineBytes int      // as in object.Line
 }
 
-// New returns what makes the lines of a stream of a target. committed is the number of the last batch that the
-// checkpoint has.
+// New returns what makes the lines about the objects of a target. Where nothing is compared, previous is nil.
 func New(
-	stream string, t client.Target, o *Options, render *object.Renderer, store previous.Checkpoint,
-	committed func() uint64, m *metrics.Metrics, log *zap.Logger,
+	t client.Target, o *Options, render *object.Renderer, previous *previous.Store, m *metrics.Metrics, log *zap.Logger,
 ) (e *Encoder, err error) {
 	group, resource := t.Resource.Group, t.Resource.Resource
 	e = &Encoder{
-		render: render, form: object.Line{Payload: o.Payload, MaxBytes: o.MaxLineBytes},
+		render: render, previous: previous, form: object.Line{Payload: o.Payload, MaxBytes: o.MaxLineBytes},
 		gauge: m.Tracked.WithLabelValues(group, resource), filtered: m.Filtered.WithLabelValues(group, resource),
+		writers: newWriters(previous, t.LabelSelector != "" || t.FieldSelector != ""),
 	}
-	if e.sel, err = newSelector(o.Selection, m.FilterErrors.WithLabelValues(group, resource), log); err != nil {
-		return nil, err
-	}
-	e.previous, err = previous.New(previous.Config{
-		Stream: stream, Changes: o.Changes, IgnoreFields: o.IgnoreFields, Shape: o.Shape,
-		Payload: o.Payload, ExcludeNamespaces: o.Selection.ExcludeNamespaces,
-		APIVersion:   t.Resource.GroupVersion().String(),
-		EveryVersion: o.Selection.Filter == "" && o.Selection.Types == nil,
-	}, store, committed, log)
-	e.writers = newWriters(e.previous, t.LabelSelector != "" || t.FieldSelector != "")
+	e.sel, err = newSelector(o.Selection, m.FilterErrors.WithLabelValues(group, resource), log)
 	return e, err
 }
-
-// Previous is what the next version of each object is compared with; nil where nothing is.
-func (e *Encoder) Previous() *previous.Store { return e.previous }
 
 // Reset forgets what batches that were dropped have brought.
 func (e *Encoder) Reset() {

@@ -23,6 +23,7 @@ var seed, second = maphash.MakeSeed(), maphash.MakeSeed()
 // UIDState is what is known of the uid under a name.
 type UIDState int
 
+// What may be known of a uid.
 const (
 	UIDUnknown UIDState = iota
 	UIDSame
