@@ -425,8 +425,8 @@ func (s *Stream) reached() {
 	}
 }
 
-// checkAhead returns the server's version, or failure.ErrAhead when that has not yet reached the position. Versions that
-// are not numbers cannot be compared and pass.
+// checkAhead returns the server's version, or failure.ErrAhead when that has not yet reached the position. Versions
+// that are not numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	asked, published := time.Now(), s.rec.Published(s.spec.Name)
 	s.restoredAt = ""

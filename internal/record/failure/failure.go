@@ -221,4 +221,5 @@ func BlamesPosition(err error) bool {
 		apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge)
 }
 
+// IsUnreadable reports whether a list was read but for its holes.
 func IsUnreadable(err error) bool { return errors.As(err, new(*detour.Error)) }
