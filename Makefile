@@ -14,7 +14,7 @@ IMAGE           ?= kubejournal
 BENCH           ?= .
 BENCHCOUNT      ?= 6
 BENCHTIME       ?= 0.3s
-BENCH_PACKAGES  ?= ./internal/format/rawjson ./internal/format/object ./internal/record/previous ./internal/format/journal ./internal/kube/client ./internal/watcher ./internal/record/takeover
+BENCH_PACKAGES  ?= ./internal/format/rawjson ./internal/format/object ./internal/record/previous ./internal/record/listdiff ./internal/format/journal ./internal/kube/client ./internal/watcher ./internal/record/takeover
 # These take a million objects and minutes; what is left out only tells how the checkpoint's layout was chosen.
 BENCH_ONCE      ?= ./internal/checkpoint
 BENCH_SKIP      ?= ^Benchmark(Layout|Forget)

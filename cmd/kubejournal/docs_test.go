@@ -423,7 +423,7 @@ func constants(comment string) func(ast.Node) []ast.Expr {
 // reasonsOf chooses what is given as an outcome's reason.
 func reasonsOf(n ast.Node) []ast.Expr {
 	if kv, ok := n.(*ast.KeyValueExpr); ok {
-		if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "reason" {
+		if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Reason" {
 			return []ast.Expr{kv.Value}
 		}
 	}
@@ -439,7 +439,7 @@ func TestDocsReasons(t *testing.T) {
 			t.Errorf("docs/line.md does not say what a GAP with %s means", reason)
 		}
 	}
-	others := texts(t, "internal/watcher/classify.go", reasonsOf)
+	others := texts(t, "internal/record/failure/failure.go", reasonsOf)
 	others = append(others, texts(t, "internal/record/streams/pending.go", func(n ast.Node) []ast.Expr {
 		if f, ok := n.(*ast.FuncDecl); !ok || f.Name.Name != "reasonOf" {
 			return nil

@@ -12,6 +12,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/takeover"
 )
 
@@ -39,12 +40,13 @@ func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 // failed records a failure, and reports whether the stream is to continue without: the server does not have this
 // version, or does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
-	if isFatal(err) || !blamesForm(err) || errors.Is(err, takeover.ErrStandby) ||
+	if isFatal(err) || !failure.BlamesForm(err) || errors.Is(err, takeover.ErrStandby) ||
 		errors.As(err, new(*client.UnconfirmedError)) {
 		return false
 	}
 	a.failures++
-	if !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) && a.failures < maxAdoptFailures {
+	if !client.IsExpired(err) && !errors.Is(err, failure.ErrNotExact) && !client.IsBadRequest(err) &&
+		a.failures < maxAdoptFailures {
 		return false
 	}
 	a.refused = time.Now()
@@ -61,7 +63,7 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 		switch next.Step {
 		case takeover.Wait:
 			own.Tried = "" // as the leader it tries again
-			s.setState(Starting, reasonStandby)
+			s.setState(Starting, failure.ReasonStandby)
 			select {
 			case <-next.Term.Over():
 			case <-ctx.Done():
@@ -69,7 +71,7 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 			}
 		case takeover.Adopt:
 			err = s.adopt(ctx, next.Position)
-			if err == nil || ctx.Err() != nil || s.refusesShards(err) || !s.adoption.failed(err) {
+			if err == nil || ctx.Err() != nil || failure.RefusesShards(s.spec.Target, err) || !s.adoption.failed(err) {
 				return false, err
 			}
 			own.Tried = next.Position.At
@@ -188,9 +190,9 @@ func (s *Stream) adopt(ctx context.Context, published takeover.Position) error {
 		return err
 	}
 	defer r.close()
-	if known := r.diff.known; known != nil &&
+	if known := r.diff.Known; known != nil &&
 		(restored > s.state.Restored || s.state.PendingGap == line.CheckpointLost) {
-		r.diff.known = func(namespace, name string) (object.Known, bool, error) {
+		r.diff.Known = func(namespace, name string) (object.Known, bool, error) {
 			k, ok, err := known(namespace, name)
 			k.Doubtful = true // versions have started over, perhaps before an attempt that failed
 			return k, ok, err
@@ -208,7 +210,7 @@ func (s *Stream) adopt(ctx context.Context, published takeover.Position) error {
 	}
 	s.state, s.adoption = checkpoint.Stream{Restored: restored}, adoption{position: position}
 	r.batch.Changes.State = s.listCompleted(position, nil, r.began)
-	s.encoder.complete(r.batch)
+	s.encoder.Complete(r.batch)
 	s.pace = pace{}
 	if err := r.submit(ctx); err != nil {
 		return err

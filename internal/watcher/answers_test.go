@@ -69,7 +69,7 @@ var exceptions = []struct {
 	{[]string{"watch"}, []string{"objects without a name", "objects without metadata", "unknown type of event", "event without a type", "null as an object"}, relists | explains},
 	// It never came to the server.
 	{[]string{"streamed", "page-again"}, []string{"connection refused"}, switches | explains},
-	// Smaller pages, which begin elsewhere, may do: see detour.
+	// Smaller pages, which begin elsewhere, may do: see package detour.
 	{[]string{"version", "page"}, []string{"413 RequestEntityTooLarge", "500 InternalError", "200 Status Failure"}, proceeds | explains},
 	// It is given for some seconds only.
 	{[]string{"streamed", "page-again"}, []string{"an object of 65 MiB"}, switches | explains},

@@ -12,23 +12,23 @@ import (
 
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/failure"
 )
 
 // loadPrevious prepares the store of previous versions. A stream that compares nothing any more drops what it has: it
 // would be stale when it is wanted again.
 func (s *Stream) loadPrevious(ctx context.Context) error {
-	previous := s.encoder.previous
 	_, ok, err := s.store.KeptHeader(s.spec.Name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
-	if previous == nil {
+	if s.previous == nil {
 		if !ok {
 			return nil
 		}
 		return s.store.DropKept(s.spec.Name)
 	}
-	behind, stale, err := previous.Load()
+	behind, stale, err := s.previous.Load()
 	if err != nil {
 		return err // of a write: it is retried
 	}
@@ -36,7 +36,7 @@ func (s *Stream) loadPrevious(ctx context.Context) error {
 		return nil
 	}
 	b := s.producer.Batch()
-	previous.PutHeader(&b.Changes, b.Number())
+	s.previous.PutHeader(&b.Changes, b.Number())
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Stream) catchUp(ctx context.Context) error {
 	cancel()
 	s.catchUps++
 	s.behind = err != nil && s.catchUps < maxCatchUps
-	if err == nil || ctx.Err() != nil || errors.Is(err, errStore) || client.IsWaiting(err) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, failure.ErrStore) || client.IsWaiting(err) {
 		return err // with IsWaiting, a watch would not be allowed either
 	}
 	s.log.Info("cannot read all objects to compare the next events with, going on without", zap.Error(err))
@@ -76,7 +76,7 @@ func (s *Stream) storeAll(request, ctx context.Context) error {
 		if err != nil || !ok || k.Doubtful || k.UID != string(o.UID) || k.ResourceVersion != string(o.ResourceVersion) {
 			return err
 		}
-		if err := s.encoder.storeMissing(b, o, k.Withheld); err != nil || b.Bytes() < batchBytes {
+		if err := s.encoder.StoreMissing(b, o, k.Withheld); err != nil || b.Bytes() < batchBytes {
 			return err
 		}
 		full := b
@@ -86,7 +86,7 @@ func (s *Stream) storeAll(request, ctx context.Context) error {
 	for token := ""; ; {
 		meta, err := s.readPage(request, v1.ListOptions{Limit: pageSize, Continue: token}, nil, func() {}, take)
 		if err == nil && meta.Continue == "" {
-			s.encoder.complete(b)
+			s.encoder.Complete(b)
 		}
 		if token = meta.Continue; token == "" {
 			return cmp.Or(err, s.rec.Submit(ctx, b))

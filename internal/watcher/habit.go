@@ -4,24 +4,22 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
-	"kubejournal/internal/format/rawjson"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/encode"
+	"kubejournal/internal/record/failure"
 )
 
 // Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server
@@ -43,19 +41,6 @@ import (
 //
 // A server that breaks one of them does it again. The stream then shows the reason and lists after pauses that grow, so
 // that its journal still has what lists show.
-
-// Contradictions that a session ends with.
-var (
-	errStartsOver = errors.New("the watch does not continue from its position: it sends what was there before")
-	errOutOfOrder = errors.New("the watch sends an event whose version does not come after that of the one before")
-	errMissed     = errors.New("the watch has left out an event")
-	errIncomplete = errors.New("the list leaves out an object that the server has")
-	errMiscounted = errors.New("the list has fewer objects than its pages have counted")
-	errListBehind = errors.New("the list has an object at a later version than its own")
-	errOtherKind  = errors.New("the server sends an object of another kind")
-	errOtherScope = errors.New("the server sends an object of a namespaced kind without a namespace")
-	errUnselected = errors.New("the server sends an object that the selector excludes")
-)
 
 var errNotCommitted = errors.New("the checkpoint does not have all that was submitted")
 
@@ -118,16 +103,16 @@ func (s *Stream) contradicts(t line.Type, flushed bool) (repeated bool, err erro
 	case s.isLast(t):
 		return true, nil
 	case s.order.version > 0 && !ok:
-		return false, s.contradiction(errOutOfOrder, t, "which is no number")
+		return false, s.contradiction(failure.ErrOutOfOrder, t, "which is no number")
 	}
 	rises := s.order.version == 0 || n > s.order.version
 	switch {
 	case t != line.Deleted && !rises:
 		k, err := s.knownOf(o)
 		if err == nil && k.UID == string(o.UID) && (t == line.Added || k.ResourceVersion == string(o.ResourceVersion)) {
-			return false, s.contradiction(errStartsOver, t, "as before")
+			return false, s.contradiction(failure.ErrStartsOver, t, "as before")
 		}
-		return false, cmp.Or(err, s.contradiction(errOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
+		return false, cmp.Or(err, s.contradiction(failure.ErrOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
 	case s.agrees(t, rises):
 		return false, nil
 	case s.rec.Replica().Term().Follows():
@@ -163,12 +148,12 @@ func (s *Stream) agrees(t line.Type, rises bool) bool {
 	}
 	o := &s.object
 	s.order.events++
-	switch s.encoder.recent.look(o.Namespace, o.Name, o.UID) {
-	case uidSame:
+	switch s.encoder.Met(o.Namespace, o.Name, o.UID) {
+	case encode.UIDSame:
 		return t != line.Added
-	case uidUnknown:
+	case encode.UIDUnknown:
 		return t == line.Added && s.order.events > atBeginning
-	case uidOther:
+	case encode.UIDOther:
 	}
 	return false
 }
@@ -179,15 +164,15 @@ func (s *Stream) compare(t line.Type, k object.Known) error {
 	there, same := k.Name != "", k.Name != "" && k.UID == string(o.UID)
 	switch {
 	case t == line.Added && same:
-		return s.contradiction(errStartsOver, t, "known at "+k.ResourceVersion)
+		return s.contradiction(failure.ErrStartsOver, t, "known at "+k.ResourceVersion)
 	case t == line.Added && there:
-		return s.contradiction(errMissed, t, "another object was there")
+		return s.contradiction(failure.ErrMissed, t, "another object was there")
 	case t != line.Added && there && !same:
-		return s.contradiction(errMissed, t, "another object was there")
+		return s.contradiction(failure.ErrMissed, t, "another object was there")
 	case t != line.Added && !there:
-		return s.contradiction(errMissed, t, "it was not there")
+		return s.contradiction(failure.ErrMissed, t, "it was not there")
 	case t == line.Modified && same && k.ResourceVersion == string(o.ResourceVersion):
-		return s.contradiction(errStartsOver, t, "known at "+k.ResourceVersion)
+		return s.contradiction(failure.ErrStartsOver, t, "known at "+k.ResourceVersion)
 	}
 	return nil
 }
@@ -204,11 +189,6 @@ func (s *Stream) knownOf(o *object.Object) (object.Known, error) {
 	return k, err
 }
 
-// whole reports whether no selector is in the way of any object.
-func (s *Stream) whole() bool {
-	return s.spec.Target.LabelSelector == "" && s.spec.Target.FieldSelector == "" && s.shard == (client.Shard{})
-}
-
 // isLast reports whether the scanned event is the same as the one before.
 func (s *Stream) isLast(t line.Type) bool {
 	o, dst := &s.object, s.order.this[:0]
@@ -223,92 +203,6 @@ func (s *Stream) isLast(t line.Type) bool {
 // noteEvent remembers the event that isLast was asked about as the last one.
 func (s *Stream) noteEvent() { s.order.last, s.order.this = s.order.this, s.order.last }
 
-// separates reports whether a name has a byte that separates it from others in a path or a key.
-func separates(name []byte) bool {
-	return bytes.IndexByte(name, '/') >= 0 || bytes.IndexByte(name, 0) >= 0
-}
-
-// belongs reports whether the scanned object is in the stream's namespace. The error says why the object cannot be an
-// answer to the request.
-func (s *Stream) belongs() (bool, error) {
-	o, spec := &s.object, &s.spec
-	switch {
-	case separates(o.Namespace) || separates(o.Name):
-		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q",
-			client.ErrBadFrame, o.Name, o.Namespace)
-	case len(o.Kind) > 0 && spec.Kind != "" && string(o.Kind) != spec.Kind:
-		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace,
-			o.Name, spec.Kind)
-	case spec.Namespaced && len(o.Namespace) == 0:
-		return false, fmt.Errorf("%w: %s", errOtherScope, o.Name)
-	case spec.Target.Namespace != "" && string(o.Namespace) != spec.Target.Namespace:
-		if !s.foreign {
-			s.foreign = true
-			s.log.Warn("the server sends objects of other namespaces, they are left out",
-				zap.String("namespace", string(o.Namespace)))
-		}
-		return false, nil
-	}
-	if o.Unusable == nil && !s.selects.matches(o) {
-		return false, fmt.Errorf("%w: %s/%s", errUnselected, o.Namespace, o.Name)
-	}
-	return true, nil
-}
-
-// checkListKind returns an error where the kind of a list says that its objects, which do not say so themselves, are of
-// another kind. Definitions may give the lists of a kind any name; their objects have kinds.
-func (s *Stream) checkListKind(kind string) error {
-	if of, ok := strings.CutSuffix(kind, "List"); ok && of != "" && s.spec.Kind != "" && of != s.spec.Kind {
-		return fmt.Errorf("%w: a list of the kind %q in the place of %s", errOtherKind, kind, s.spec.Kind)
-	}
-	return nil
-}
-
-// labelsOf returns the labels of a scanned object.
-func labelsOf(o *object.Object) labels.Set {
-	var set labels.Set
-	_ = json.Unmarshal(rawjson.At(o.Raw, []byte("/metadata/labels")), &set) // what is no map of strings counts as none
-	return set
-}
-
-// selects is the part of a stream's selectors that can be checked: labels and names. Only the server knows what other
-// fields mean.
-type selects struct {
-	labels labels.Selector // nil for none
-	names  fields.Requirements
-}
-
-func parseSelects(t client.Target) (s selects, err error) {
-	if t.LabelSelector != "" {
-		if s.labels, err = labels.Parse(t.LabelSelector); err != nil {
-			return s, fmt.Errorf("label selector: %w", err)
-		}
-	}
-	all, err := fields.ParseSelector(t.FieldSelector)
-	if err != nil {
-		return s, fmt.Errorf("field selector: %w", err)
-	}
-	for _, r := range all.Requirements() {
-		if r.Field == "metadata.name" || r.Field == "metadata.namespace" {
-			s.names = append(s.names, r)
-		}
-	}
-	return s, nil
-}
-
-func (s *selects) matches(o *object.Object) bool {
-	for _, r := range s.names {
-		value := o.Name
-		if r.Field == "metadata.namespace" {
-			value = o.Namespace
-		}
-		if (string(value) == r.Value) != (r.Operator != selection.NotEquals) {
-			return false
-		}
-	}
-	return s.labels == nil || s.labels.Matches(labelsOf(o))
-}
-
 // has reports whether the server has an object of that uid under that name, now or at a version; false also where the
 // server cannot be asked for a name.
 func (s *Stream) has(ctx context.Context, namespace, name, uid, at string) (bool, error) {
@@ -321,7 +215,7 @@ func (s *Stream) has(ctx context.Context, namespace, name, uid, at string) (bool
 		options.ResourceVersionMatch = v1.ResourceVersionMatchExact
 	}
 	page, err := s.client.List(ctx, t, options)
-	if isBadRequest(err) || isInternal(err) || client.IsWaiting(err) {
+	if client.IsBadRequest(err) || client.IsInternal(err) || client.IsWaiting(err) {
 		return false, nil // it cannot be asked this way
 	}
 	if err != nil {
@@ -336,7 +230,7 @@ func (s *Stream) has(ctx context.Context, namespace, name, uid, at string) (bool
 		return false, err
 	}
 	o := &s.object
-	return s.encoder.render.Scan(item, o) == nil &&
+	return s.render.Scan(item, o) == nil &&
 		string(o.Namespace) == namespace && string(o.Name) == name && string(o.UID) == uid, nil
 }
 
@@ -351,8 +245,8 @@ const (
 func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string, err error) {
 	for n, pause := 1, versionPause; ; n, pause = n+1, 2*pause {
 		rv, err = s.client.Version(ctx, s.spec.Target)
-		if err != nil && mayBlameObject(err) { // it may be the first object's fault
-			if at, unreached := s.reaches(ctx, client.Latest); unreached == nil {
+		if err != nil && detour.MayBlameObject(err) { // it may be the first object's fault
+			if at, unreached := detour.Reaches(ctx, s.client, s.spec.Target, client.Latest); unreached == nil {
 				rv, err = at, nil
 			}
 		}
@@ -373,7 +267,7 @@ const maxAsked = 8
 // that cannot list all has no watch cache, and finds a name only at a given version.
 func (r *relist) checkGone(ctx context.Context, rv string, gone []object.Known) error {
 	at := ""
-	if len(r.holes) > 0 {
+	if r.detour.Found() {
 		at = rv
 	}
 	for _, k := range gone {
@@ -383,7 +277,7 @@ func (r *relist) checkGone(ctx context.Context, rv string, gone []object.Known) 
 		case err != nil:
 			return err
 		case there:
-			return fmt.Errorf("%w: %s/%s", errIncomplete, k.Namespace, k.Name)
+			return fmt.Errorf("%w: %s/%s", failure.ErrIncomplete, k.Namespace, k.Name)
 		}
 	}
 	return nil
@@ -397,17 +291,17 @@ func (r *relist) checkFirst(ctx context.Context, rv string) error {
 	if err != nil || item == nil {
 		return err
 	}
-	mine, err := s.scan(line.Added, item)
+	mine, err := s.decoder.Scan(line.Added, item, &s.object)
 	if err != nil || !mine {
 		return err
 	}
 	o := &s.object
 	before := string(o.ResourceVersion) == rv || line.Later(rv, string(o.ResourceVersion))
-	if before && r.diff.seen.get(identify(o.UID, o.Namespace, o.Name)) == 0 {
-		return fmt.Errorf("%w: %s/%s", errIncomplete, o.Namespace, o.Name)
+	if before && !r.diff.Has(o.Namespace, o.Name, o.UID) {
+		return fmt.Errorf("%w: %s/%s", failure.ErrIncomplete, o.Namespace, o.Name)
 	}
-	if meta.ResourceVersion == rv && meta.RemainingItems+1 > r.items && s.whole() {
-		return fmt.Errorf("%w: it has %d of %d objects", errIncomplete, r.items, meta.RemainingItems+1)
+	if meta.ResourceVersion == rv && meta.RemainingItems+1 > r.items && s.decoder.Whole() {
+		return fmt.Errorf("%w: it has %d of %d objects", failure.ErrIncomplete, r.items, meta.RemainingItems+1)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/failure"
 )
 
 const (
@@ -93,16 +95,17 @@ func (s *Stream) list(ctx context.Context) error {
 			s.lists.failures = 0
 			return err // with a position it was the watch after the list that ended
 		}
-		if isUnreadable(err) {
+		if failure.IsUnreadable(err) {
 			s.lists.failures = 0
 			return err
 		}
-		refused := !s.lists.paged && refusesStreamedList(err)
-		if ctx.Err() != nil || s.refusesShards(err) || !blamesForm(err) || !s.lists.failed(refused) {
+		refused := !s.lists.paged && failure.RefusesStreamedList(err)
+		if ctx.Err() != nil || failure.RefusesShards(s.spec.Target, err) || !failure.BlamesForm(err) ||
+			!s.lists.failed(refused) {
 			return err
 		}
-		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list failed, asking for it in another form", ReasonOf(err), err,
-			zap.String("form", listForm[s.lists.paged]))
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list failed, asking for it in another form",
+			failure.ReasonOf(err), err, zap.String("form", listForm[s.lists.paged]))
 		if !refused {
 			return err
 		}
@@ -140,7 +143,7 @@ func (r *relist) readInitial(ctx context.Context, w *client.WatchReader) error {
 		e, err := w.Next(min(listIdle, pauses, wait))
 		switch {
 		case errors.Is(err, client.ErrWatchEnded), errors.Is(err, client.ErrSilent):
-			return errNoListEnd
+			return failure.ErrNoListEnd
 		case err != nil:
 			return err
 		}
@@ -180,13 +183,14 @@ func (s *Stream) listPaged(ctx context.Context) error {
 		if err == nil {
 			return s.watch(ctx)
 		}
-		if !isExpired(err) && !errors.Is(err, errMiscounted) || limit == 0 {
+		if !client.IsExpired(err) && !errors.Is(err, failure.ErrMiscounted) || limit == 0 {
 			return err
 		}
-		if expired >= maxExpired || errors.Is(err, errMiscounted) {
+		if expired >= maxExpired || errors.Is(err, failure.ErrMiscounted) {
 			limit = 0
 		}
-		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list is not complete, beginning again", ReasonOf(err), err)
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list is not complete, beginning again",
+			failure.ReasonOf(err), err)
 		if !client.Sleep(ctx, client.FirstPause+rand.N(client.FirstPause)) {
 			return ctx.Err()
 		}
@@ -203,14 +207,14 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	switch {
 	case err != nil:
 		return err
-	case len(r.holes) > 0:
+	case r.detour.Found():
 		return r.finishAround(ctx, rv)
 	}
 	return r.finish(ctx, rv)
 }
 
 // readPages takes the objects of all pages, and returns the version that they show. The options are the first page's.
-// It reads around what makes a page fail, see detour, but not at an exact version.
+// It reads around what makes a page fail, see package detour, but not at an exact version.
 func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
 	s, exact := r.s, o.ResourceVersion
 	take := func(o *object.Object) error { return r.take(ctx, line.Added, time.Now(), o) }
@@ -223,26 +227,26 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 	}
 	s.listed = s.listed[:0]
 	left := int64(0) // objects that are still to come, as far as the server has said
-	d := &detour{s: s, limit: cmp.Or(o.Limit, pageSize), asked: cmp.Or(o.Limit, pageSize), start: client.FirstKey}
+	r.detour = detour.New(s.client, s.spec.Target, cmp.Or(o.Limit, pageSize), s.eachKnown, &s.unreadable)
+	d := r.detour
 	for repeated := 0; ; {
-		shown, items, before := r.diff.shown, r.items, string(s.listed)
+		shown, items, before := r.diff.Shown, r.items, string(s.listed)
 		meta, err := s.readPage(ctx, o, confirm, count, take)
 		if err == nil && exact != "" && meta.ResourceVersion != exact {
-			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact,
+			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", failure.ErrNotExact, exact,
 				meta.ResourceVersion)
 		}
-		if err == nil && d.version != "" && meta.ResourceVersion != d.version {
-			err = fmt.Errorf("%w: continued at %s, the server has listed %s", errNotExact, d.version,
+		if err == nil && d.Version() != "" && meta.ResourceVersion != d.Version() {
+			err = fmt.Errorf("%w: continued at %s, the server has listed %s", failure.ErrNotExact, d.Version(),
 				meta.ResourceVersion)
 		} else if err != nil && exact == "" {
 			r.items, left = items, 0 // a page that fails counts nothing
-			done, err := d.fails(ctx, rv, err)
-			r.holes, r.detoured, r.cause = d.holes, d.requests, d.cause
+			done, err := d.Fails(ctx, rv, err)
 			if err != nil {
 				return "", err
 			}
-			if o = d.options(); done {
-				return d.version, nil
+			if o = d.Options(); done {
+				return d.Version(), nil
 			}
 			continue
 		}
@@ -262,22 +266,22 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 			rv = meta.ResourceVersion // all pages show one version; the first names it
 		}
 		if left = max(left-(r.items-items), meta.RemainingItems); meta.Continue == "" {
-			if left > 0 && s.whole() {
-				return "", fmt.Errorf("%w: %d of them are missing", errMiscounted, left)
+			if left > 0 && s.decoder.Whole() {
+				return "", fmt.Errorf("%w: %d of them are missing", failure.ErrMiscounted, left)
 			}
 			return rv, nil
 		}
 		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
-		if namespace, name, _ := strings.Cut(string(s.listed), "/"); d.passes(r.items-items, s.key(namespace, name),
-			meta.RemainingItems) {
-			o = d.options()
+		namespace, name, _ := strings.Cut(string(s.listed), "/")
+		if d.Passes(r.items-items, namespace, name, meta.RemainingItems) {
+			o = d.Options()
 		}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
-		if repeated++; r.diff.shown > shown || s.unselected && string(s.listed) > before {
+		if repeated++; r.diff.Shown > shown || s.decoder.Unselected() && string(s.listed) > before {
 			repeated = 0
 		}
 		if repeated >= maxRepeatedPages {
-			return "", errNoListEnd
+			return "", failure.ErrNoListEnd
 		}
 	}
 }
@@ -297,7 +301,7 @@ func (s *Stream) readPage(
 	for unnamed := false; ; {
 		item, err := page.Next()
 		if unnamed {
-			if err := s.checkListKind(page.Kind()); err != nil {
+			if err := s.decoder.CheckListKind(page.Kind()); err != nil {
 				return meta, err
 			}
 		}
@@ -314,10 +318,10 @@ func (s *Stream) readPage(
 			return meta, err
 		}
 		count()
-		mine, err := s.scan(line.Added, item)
+		mine, err := s.decoder.Scan(line.Added, item, &s.object)
 		s.listed = append(append(append(s.listed[:0], s.object.Namespace...), '/'), s.object.Name...)
 		if unnamed = len(s.object.Kind) == 0; unnamed && err == nil {
-			err = s.checkListKind(page.Kind())
+			err = s.decoder.CheckListKind(page.Kind())
 		}
 		if err == nil && mine {
 			err = take(&s.object)

@@ -2,9 +2,11 @@ package watcher
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/checkpoint"
@@ -46,5 +48,16 @@ func TestListSaysItsTerm(t *testing.T) {
 	}
 	if len(rec.got) != 2 || rec.got[0] != 7 || rec.got[1] != 7 {
 		t.Errorf("terms %d, want 7 of both batches", rec.got)
+	}
+}
+
+// An adoption is given up after some errors that may pass, too.
+func TestAdoptionFails(t *testing.T) {
+	webhook := apierrors.NewInternalError(errors.New("conversion webhook for planetscale.com/v2, Kind=VitessShard failed"))
+	a, n := adoption{}, 0
+	for ; n < 2*maxAdoptFailures && !a.failed(webhook); n++ {
+	}
+	if n >= maxAdoptFailures {
+		t.Errorf("an adoption is given up after %d failures", n)
 	}
 }

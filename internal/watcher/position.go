@@ -7,6 +7,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/record/failure"
 )
 
 // A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to
@@ -34,11 +35,11 @@ func (s *Stream) upToDate() *checkpoint.Stream {
 
 // lose notes that the position is not valid any more. Before the first sync there is none to lose, and in a list only
 // restored does.
-func (s *Stream) lose(ctx context.Context, o outcome) error {
-	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
+func (s *Stream) lose(ctx context.Context, o failure.Outcome) error {
+	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.Reason).Inc()
 	switch {
 	case s.state.Valid():
-		s.state.Lose(o.gap())
+		s.state.Lose(o.Gap())
 	case s.state.PendingGap != line.PositionAheadOfServer || s.state.From() == "":
 		return nil
 	}
@@ -49,11 +50,11 @@ func (s *Stream) lose(ctx context.Context, o outcome) error {
 }
 
 // restored notes, in the middle of a list, that a version has revealed a restore of the server. This replaces any other
-// reason for a GAP. It returns errAhead, with a text.
+// reason for a GAP. It returns failure.ErrAhead, with a text.
 func (s *Stream) restored(version, format string, args ...any) error {
 	s.state.Lose(line.PositionAheadOfServer)
 	s.restoredAt = version
-	return fmt.Errorf("%w: "+format, append([]any{errAhead}, args...)...)
+	return fmt.Errorf("%w: "+format, append([]any{failure.ErrAhead}, args...)...)
 }
 
 // listCompleted notes a complete list at the version rv, asked for at began, with all its lines written but the SYNCED
@@ -61,8 +62,9 @@ func (s *Stream) restored(version, format string, args ...any) error {
 func (s *Stream) listCompleted(rv string, count *line.Count, began time.Time) *checkpoint.Stream {
 	s.state.Complete(rv, count)
 	s.pace.goal = ""
-	s.behind = false                  // a list stores what is missing
-	s.unreadable, s.seen = nil, false // the position says that all was seen
+	s.behind = false // a list stores what is missing
+	s.seen = false   // the position says that all was seen
+	s.unreadable.Forget()
 	s.reason = s.habit.reason
 	now := time.Now()
 	s.lists.at, s.lists.version, s.lists.took = now, rv, now.Sub(began)
@@ -76,7 +78,7 @@ func (s *Stream) listCompleted(rv string, count *line.Count, began time.Time) *c
 func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
 	b.Term = s.state.Term
-	raw := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
+	raw := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(raw, line.Synced, "", now, nil)
 	s.state.Apply(&checkpoint.Transition{
 		Type: line.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(),

@@ -14,6 +14,9 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/failure"
+	"kubejournal/internal/record/listdiff"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -22,23 +25,20 @@ import (
 // SYNCED.
 type relist struct {
 	s           *Stream
-	diff        diff
+	diff        listdiff.Diff
 	began       time.Time
 	origin      line.Origin
 	gap         line.Reason       // the reason of the GAP line; "" for none
 	due         bool              // the GAP line is still to be written, at the latest before the first other line
 	version     string            // what the GAP line says: the server's, from before the list; "" in a first sync
 	items       int64             // that the list has had until now, of whatever namespace or shard
-	highest     version           // that an object was shown at, of versions that have an order; 0 for none
 	state       checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
 	before      int64             // objects that attempts before this one have written
 	earlier     string            // the version of an object that was at a later one: the list is not used; "" for none
 	earlierText string            // says which one
 	skip        bool              // objects are taken as known, without lines
-	holes       []hole            // what could not be read
-	detoured    int               // requests for the list more than its pages
-	cause       error             // why the first page failed that had a hole
 	adopts      bool              // so are those of a published position; until its end, several versions are known
+	detour      *detour.Detour    // of a list in pages, around what cannot be read
 	batch       *recorder.Batch
 	count       line.Count
 }
@@ -67,10 +67,10 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	if err := s.rec.Flush(ctx); err != nil {
 		return nil, err
 	}
-	s.encoder.reset() // an attempt before this one may have dropped its last batch
+	s.encoder.Reset() // an attempt before this one may have dropped its last batch
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errStore, err)
+		return nil, fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	r := &relist{
 		s: s, began: time.Now(), origin: line.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(),
@@ -83,7 +83,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 			s.rec.Replica() == nil
 	}
 	if !empty {
-		r.diff.known = s.known
+		r.diff.Known = s.known
 	}
 	return r, nil
 }
@@ -146,7 +146,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	case confirmed > 0:
 		fromTime = time.Unix(0, max(confirmed, min(s.state.Read, now.UnixNano())))
 	}
-	raw := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, shown)
+	raw := s.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, shown)
 	r.batch.AddLine(raw, line.Gap, "", now, nil)
 	s.outages.Note(s.spec.Name, zapcore.WarnLevel, "history was lost, writing the difference", string(r.gap), nil,
 		zap.String("from", from), zap.String("serverVersion", r.version))
@@ -161,7 +161,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 // takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty
 // while the list continues.
 func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Time) (rv string, err error) {
-	mine, err := r.s.scan(e.Type, e.Object)
+	mine, err := r.s.decoder.Scan(e.Type, e.Object, &r.s.object)
 	if e.Type != line.Bookmark {
 		r.items++
 	}
@@ -173,7 +173,7 @@ func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Ti
 	case e.Type != line.Bookmark:
 		return "", r.take(ctx, e.Type, received, o)
 	case !o.InitialEventsEnd:
-		return "", errNoListEnd // bookmarks only begin after the one that ends a streamed list
+		return "", failure.ErrNoListEnd // bookmarks only begin after the one that ends a streamed list
 	case !client.IsPosition(o.ResourceVersion):
 		return "", client.ErrNoVersion
 	}
@@ -182,26 +182,23 @@ func (r *relist) takeEvent(ctx context.Context, e client.Event, received time.Ti
 
 // take takes one object of the list.
 func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *object.Object) error {
-	if v := parseVersion(o.ResourceVersion); r.highest.before(v) && v < hashed {
-		r.highest = v
-	}
-	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
+	d, err := r.diff.Observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil || r.earlier != "" {
 		return err
 	}
-	switch d.verdict {
-	case isRepeat:
+	switch d.Verdict {
+	case listdiff.Repeat:
 		return nil
-	case isUnchanged:
+	case listdiff.Unchanged:
 		r.count.Unchanged++
-		if err := r.s.encoder.storeMissing(r.batch, o, d.old.Withheld); err != nil {
+		if err := r.s.encoder.StoreMissing(r.batch, o, d.Old.Withheld); err != nil {
 			return err
 		}
 		return r.submitFull(ctx)
 	}
 	if rv := string(o.ResourceVersion); r.goesBack(&d, rv) {
 		r.earlier = rv
-		r.earlierText = fmt.Sprintf("%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
+		r.earlierText = fmt.Sprintf("%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.Old.ResourceVersion)
 		return nil
 	}
 	if !r.skip {
@@ -209,12 +206,12 @@ func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *o
 			return err
 		}
 	}
-	if d.replaced {
-		if err := r.takeGone(ctx, d.old); err != nil {
+	if d.Replaced {
+		if err := r.takeGone(ctx, d.Old); err != nil {
 			return err
 		}
 	}
-	raw, err := r.s.encoder.add(r.batch, object.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
+	raw, err := r.s.encoder.Add(r.batch, object.Line{Type: d.Type, Origin: r.origin, Received: received}, o, r.skip)
 	if err != nil {
 		return err
 	}
@@ -223,13 +220,13 @@ func (r *relist) take(ctx context.Context, t line.Type, received time.Time, o *o
 
 // goesBack reports whether an object is at an earlier version than it was, or at one that cannot be compared with that,
 // or whether another object has its name at the same version.
-func (r *relist) goesBack(d *decision, rv string) bool {
-	if d.typ != line.Modified && !d.replaced || d.old.Doubtful || !r.vouches() {
+func (r *relist) goesBack(d *listdiff.Decision, rv string) bool {
+	if d.Type != line.Modified && !d.Replaced || d.Old.Doubtful || !r.vouches() {
 		return false
 	}
-	_, was := line.VersionNumber([]byte(d.old.ResourceVersion))
+	_, was := line.VersionNumber([]byte(d.Old.ResourceVersion))
 	_, is := line.VersionNumber([]byte(rv))
-	return was != is || line.Later(d.old.ResourceVersion, rv) || d.replaced && d.old.ResourceVersion == rv
+	return was != is || line.Later(d.Old.ResourceVersion, rv) || d.Replaced && d.Old.ResourceVersion == rv
 }
 
 // vouches reports whether all that is known, and not doubtful, is of a server whose versions the list continues.
@@ -247,7 +244,7 @@ func (r *relist) vouches() bool {
 
 // takeGone takes a known object that the list shows to be gone.
 func (r *relist) takeGone(ctx context.Context, k object.Known) error {
-	line, err := r.s.encoder.addGone(r.batch, k, r.skip)
+	line, err := r.s.encoder.AddGone(r.batch, k, r.skip)
 	if err != nil {
 		return err
 	}
@@ -278,7 +275,7 @@ func (r *relist) check(ctx context.Context, rv string) error {
 	case line.Later(r.version, now):
 		return r.s.restored(now, "%s, the list is at %s, and the server at %s", r.version, rv, now)
 	}
-	return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
+	return fmt.Errorf("%w: %s, the list is at %s", failure.ErrAhead, r.version, rv)
 }
 
 // settle concludes what is gone from a list that was read to its end and shows the version rv, once nothing speaks
@@ -292,8 +289,8 @@ func (r *relist) settle(ctx context.Context, rv string) error {
 		// began.
 		return r.s.restored(r.earlier, "%s", r.earlierText)
 	}
-	if v := parseVersion([]byte(rv)); v.before(r.highest) {
-		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, r.highest-1)
+	if latest, exceeds := r.diff.Exceeds(rv); exceeds {
+		return fmt.Errorf("%w: the list is at %s, an object at %d", failure.ErrListBehind, rv, latest)
 	}
 	return r.conclude(ctx, rv)
 }
@@ -308,7 +305,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 		// Nothing happened since, so there is no gap; and the journal may have lines of this version already, with the
 		// ids that these would have.
 		r.batch.Changes.State = s.listCompleted(rv, nil, r.began)
-		s.encoder.complete(r.batch)
+		s.encoder.Complete(r.batch)
 		return r.submit(ctx)
 	}
 	if err := r.writeGap(ctx, rv); err != nil {
@@ -324,7 +321,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	// stdout, nor objects taken without lines, can be read back after a crash. One that comes now costs a second SYNCED
 	// line on stdout, and nothing else.
 	r.batch.Changes.State = s.listCompleted(rv, &r.count, r.began)
-	s.encoder.complete(r.batch)
+	s.encoder.Complete(r.batch)
 	if err := r.submit(ctx); err != nil {
 		return err
 	}
@@ -357,7 +354,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 
 // conclude takes what a list shows to be gone: known objects that are neither in it nor in its holes.
 func (r *relist) conclude(ctx context.Context, rv string) error {
-	if r.diff.known == nil {
+	if r.diff.Known == nil {
 		return nil
 	}
 	// The object that has a name now must be known first.
@@ -369,8 +366,8 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	}
 	var gone []object.Known // a sample of them, where there are many
 	count := 0
-	err := r.s.store.Range(r.s.spec.Name, func(k object.Known) error {
-		if !r.diff.missing(k) || r.hides(k.Namespace, k.Name) {
+	err := r.s.eachKnown(func(k object.Known) error {
+		if !r.diff.Missing(k) || r.detour.Hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if count++; len(gone) < maxAsked {
@@ -381,28 +378,22 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return err
 	}
 	if err := r.checkGone(ctx, rv, gone); err != nil || count == 0 {
 		return err
 	}
-	var failed error
-	err = r.s.store.Range(r.s.spec.Name, func(k object.Known) error {
-		if !r.diff.missing(k) || r.hides(k.Namespace, k.Name) {
+	return r.s.eachKnown(func(k object.Known) error {
+		if !r.diff.Missing(k) || r.detour.Hides(k.Namespace, k.Name) {
 			return nil
 		}
 		if !r.skip {
-			failed = r.writeGap(ctx, rv)
+			if err := r.writeGap(ctx, rv); err != nil {
+				return err
+			}
 		}
-		if failed == nil {
-			failed = r.takeGone(ctx, k)
-		}
-		return failed
+		return r.takeGone(ctx, k)
 	})
-	if err != nil && failed == nil {
-		return fmt.Errorf("%w: %w", errStore, err)
-	}
-	return failed
 }
 
 // submitFull submits the batch once it has grown enough.
@@ -430,6 +421,6 @@ func (r *relist) submit(ctx context.Context) error {
 
 // close drops what is not submitted.
 func (r *relist) close() {
-	r.diff.seen.release()
+	r.diff.Release()
 	r.batch.Release()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/metrics"
 )
 
@@ -69,7 +70,8 @@ func (s *Status) HeldUp(now time.Time) bool {
 // Waits reports whether the stream waits for another replica to write its first list: that one has published no
 // position, or none that can be adopted. At first, its position may only not have been seen yet.
 func (s *Status) Waits(now time.Time) bool {
-	return s.State == Starting && s.Reason == reasonStandby && (s.Failures > 0 || now.Sub(s.Since) >= heldUpAfter)
+	return s.State == Starting && s.Reason == failure.ReasonStandby &&
+		(s.Failures > 0 || now.Sub(s.Since) >= heldUpAfter)
 }
 
 // Stalled is why a stream makes no progress; empty while it does.

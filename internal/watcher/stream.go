@@ -23,6 +23,10 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/kube/detour"
+	"kubejournal/internal/record/decode"
+	"kubejournal/internal/record/encode"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/previous"
@@ -61,18 +65,13 @@ type Spec struct {
 	Target  client.Target
 	Kind    string
 
-	Namespaced   bool   // each object is in a namespace
-	Owed         bool   // without a position, the stream is one that a lost checkpoint had
-	SkipInitial  bool   // what exists at first sight is taken as known, without lines
-	Cluster      string // stamped on every line
-	ClusterUID   string // stamped on GAP and SYNCED lines
-	Shape        object.Shape
-	Selection    Selection
-	Payload      object.Payload
-	Changes      bool          // MODIFIED lines say which fields changed
-	IgnoreFields []string      // paths; a MODIFIED in which nothing else changed is not written
-	MaxLineBytes int           // as in object.Line
-	Silence      time.Duration // how long a watch may bring nothing where the server sends bookmarks; 0: watchSilence
+	Namespaced  bool   // each object is in a namespace
+	Owed        bool   // without a position, the stream is one that a lost checkpoint had
+	SkipInitial bool   // what exists at first sight is taken as known, without lines
+	Cluster     string // stamped on every line
+	ClusterUID  string // stamped on GAP and SYNCED lines
+	encode.Options
+	Silence time.Duration // how long a watch may bring nothing where the server sends bookmarks; 0: watchSilence
 }
 
 // PendingError is why a stream cannot run for now.
@@ -90,13 +89,15 @@ func (e *PendingError) Unwrap() error { return e.Err }
 type Stream struct {
 	report
 	spec     Spec
-	shard    client.Shard // the stream's; spec.Target has it as long as the server is asked to select
 	client   *client.Client
 	store    Store
 	rec      Recorder
 	outages  *outage.Tracker
 	producer *recorder.Producer
-	encoder  *encoder
+	render   *object.Renderer
+	previous *previous.Store // nil: nothing is compared
+	decoder  *decode.Decoder
+	encoder  *encode.Encoder
 	log      *zap.Logger
 
 	state      checkpoint.Stream // the position, see position.go
@@ -108,16 +109,10 @@ type Stream struct {
 	blind      blind
 	attempts
 
-	seen       bool   // everything readable was listed once: from then on nothing is a first sight
-	unreadable []hole // that the last list has found, with their keys
-	explored   int    // places where detour has looked for an object between some that cannot be read
+	seen       bool // everything readable was listed once: from then on nothing is a first sight
+	unreadable detour.Unreadable
 
-	// the server has sent objects of other shards: it does not know the selector, or not for this resource
-	unselected bool
-
-	order   order   // what the events of the current watch must come after
-	foreign bool    // the server has sent objects of other namespaces
-	selects selects // what is checked of the selectors
+	order order // what the events of the current watch must come after
 
 	idleMu sync.Mutex
 	idle   time.Time // since when it waits for a watch; zero while it does not; guarded by idleMu
@@ -141,7 +136,7 @@ type attempts struct {
 }
 
 // Distinguish changes IDScope while the stream runs.
-func (s *Stream) Distinguish(scope string) { s.encoder.render.Distinguish(scope) }
+func (s *Stream) Distinguish(scope string) { s.render.Distinguish(scope) }
 
 // NewStream returns a stream that has not started.
 func NewStream(
@@ -154,16 +149,12 @@ func NewStream(
 	}
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
-		spec:   spec, shard: spec.Target.Shard, client: client, store: store, rec: rec, outages: outages,
+		spec:   spec, client: client, store: store, rec: rec, outages: outages,
 		producer: recorder.NewProducer(spec.Name,
 			m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log: log.With(zap.String("stream", spec.Name)),
 	}
-	var err error
-	if s.selects, err = parseSelects(spec.Target); err != nil {
-		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
-	}
-	if s.encoder, err = s.newEncoder(); err != nil {
+	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
 	m.Events.WithLabelValues(gvr.Group, gvr.Resource, string(line.Gap), "") // at 0, so that a query sees the first one
@@ -171,10 +162,37 @@ func NewStream(
 	return s, nil
 }
 
+// prepare makes what reads and writes the stream's objects.
+func (s *Stream) prepare() (err error) {
+	spec, gvr := &s.spec, s.spec.Target.Resource
+	s.render, err = object.NewRenderer(object.Source{
+		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
+		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: spec.Kind,
+	}, spec.Shape)
+	if err != nil {
+		return err
+	}
+	s.render.Distinguish(spec.IDScope)
+	if s.decoder, err = decode.New(spec.Target, spec.Kind, spec.Namespaced, s.render, s.m, s.log); err != nil {
+		return err
+	}
+	s.previous, err = previous.New(previous.Config{
+		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape,
+		Payload: spec.Payload, ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
+		APIVersion:   gvr.GroupVersion().String(),
+		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
+	}, s.store, s.producer.Committed, s.log)
+	if err != nil {
+		return err
+	}
+	s.encoder, err = encode.New(spec.Target, &spec.Options, s.render, s.previous, s.m, s.log)
+	return err
+}
+
 // Run reads until ctx ends (nil) or the stream cannot run for now (*PendingError). Any other error is the end of the
 // daemon: the checkpoint could not be read, or another cluster answers (*client.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
-	defer func() { s.encoder.track(-s.encoder.tracked) }()
+	defer func() { s.encoder.SetTracked(0) }()
 	s.outages.Join(s.spec.Name)
 	pending := false
 	defer func() { s.outages.Leave(s.spec.Name, pending) }()
@@ -186,38 +204,38 @@ func (s *Stream) Run(ctx context.Context) error {
 		switch {
 		case isFatal(err):
 			return err
-		case s.refusesShards(err):
+		case failure.RefusesShards(s.spec.Target, err):
 			s.log.Info("the server rejects the shard selector, selecting in the daemon", zap.Error(err))
 			s.spec.Target.Shard = client.Shard{}
 			continue
 		case errors.Is(err, takeover.ErrStandby):
 			s.loaded = false // what was read since the checkpoint is gone
 		}
-		o := classify(ctx, err)
+		o := failure.Classify(ctx, err)
 		healthy := s.noteEnd(&o, err, time.Since(began))
 		atOnce := false
-		switch o.action {
-		case actionStop:
+		switch o.Action {
+		case failure.Stop:
 			return nil
-		case actionWait:
-			s.setState(Pending, o.reason)
+		case failure.Wait:
+			s.setState(Pending, o.Reason)
 			pending = true
-			return &PendingError{Reason: o.reason, Err: err}
-		case actionRelist:
+			return &PendingError{Reason: o.Reason, Err: err}
+		case failure.Relist:
 			atOnce = s.losePosition(ctx, &o, err)
-		case actionRetry:
+		case failure.Retry:
 			atOnce = s.endWatch(&o, err, healthy)
 		}
 		if atOnce {
 			continue
 		}
-		s.reason = o.reason
-		s.setState(Retrying, o.reason)
+		s.reason = o.Reason
+		s.setState(Retrying, o.Reason)
 		pause := client.Sleep
 		if errors.Is(err, takeover.ErrStandby) {
 			pause = s.sleepOnStandby
 		}
-		if !pause(ctx, s.backoff.Pause(o.after)) {
+		if !pause(ctx, s.backoff.Pause(o.After)) {
 			return nil
 		}
 	}
@@ -244,10 +262,10 @@ func (s *Stream) load(ctx context.Context) error {
 	if err := s.rec.Restart(ctx, s.producer); err != nil {
 		return err
 	}
-	s.encoder.reset()
+	s.encoder.Reset()
 	st, _, err := s.store.Stream(s.spec.Name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	if s.spec.Owed && st == (checkpoint.Stream{}) {
 		st.Lose(line.CheckpointLost)
@@ -274,9 +292,9 @@ func (s *Stream) load(ctx context.Context) error {
 func (s *Stream) recount() error {
 	n, err := s.store.Count(s.spec.Name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
-	s.encoder.track(n - s.encoder.tracked)
+	s.encoder.SetTracked(n)
 	return nil
 }
 
@@ -284,9 +302,22 @@ func (s *Stream) recount() error {
 func (s *Stream) known(namespace, name string) (object.Known, bool, error) {
 	k, ok, err := s.store.Get(s.spec.Name, namespace, name)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errStore, err)
+		err = fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	return k, ok, err
+}
+
+// eachKnown calls fn with each object that the checkpoint knows, until it fails.
+func (s *Stream) eachKnown(fn func(object.Known) error) (err error) {
+	var failed error
+	err = s.store.Range(s.spec.Name, func(k object.Known) error {
+		failed = fn(k)
+		return failed
+	})
+	if err != nil && failed == nil {
+		err = fmt.Errorf("%w: %w", failure.ErrStore, err)
+	}
+	return err
 }
 
 // read is a session of a stream whose position is loaded.
@@ -312,13 +343,13 @@ func (s *Stream) read(ctx context.Context) error {
 
 // isFatal reports whether a session's error ends the daemon.
 func isFatal(err error) bool {
-	return errors.Is(err, errStore) || errors.As(err, new(*client.ClusterError))
+	return errors.Is(err, failure.ErrStore) || errors.As(err, new(*client.ClusterError))
 }
 
 // noteEnd notes how a session that lasted so long ended: in the backoff, in the server's habits, which may put off the
 // next session, and in the status. It reports whether the session lasted long enough to count as healthy.
-func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy bool) {
-	if f, serverFails := FailureOf(s.spec.Name, err); f.Answered && !f.Refused && !serverFails {
+func (s *Stream) noteEnd(o *failure.Outcome, err error, lasted time.Duration) (healthy bool) {
+	if f, serverFails := failure.Of(s.spec.Name, err); f.Answered && !f.Refused && !serverFails {
 		s.reached()
 	}
 	healthy = lasted >= client.HealthyAfter
@@ -326,11 +357,11 @@ func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy b
 		s.backoff.Reset()
 		s.habit.times = 0
 	}
-	if o.clean && lasted >= habitShown {
+	if o.Clean && lasted >= habitShown {
 		s.habit = habit{}
 	}
-	if o.habit {
-		o.after = max(o.after, s.habit.seen(o.reason))
+	if o.Habit {
+		o.After = max(o.After, s.habit.seen(o.Reason))
 	}
 	s.note(func(n *Status) {
 		if healthy && n.State == Watching {
@@ -341,46 +372,46 @@ func (s *Stream) noteEnd(o *outcome, err error, lasted time.Duration) (healthy b
 			n.Failing, n.Failures = time.Now(), 0
 		}
 		n.Failures++
-		n.Ours = isOurs(o.reason, s.spec.Target)
+		n.Ours = failure.IsOurs(o.Reason, s.spec.Target)
 	})
 	return healthy
 }
 
 // losePosition gives up the position, and reports whether the stream lists at once: unless it was a list that failed,
 // or the last one was just now.
-func (s *Stream) losePosition(ctx context.Context, o *outcome, err error) (atOnce bool) {
+func (s *Stream) losePosition(ctx context.Context, o *failure.Outcome, err error) (atOnce bool) {
 	rest := s.lists.rest()
-	atOnce = s.state.Valid() && rest <= 0 && o.after <= 0
+	atOnce = s.state.Valid() && rest <= 0 && o.After <= 0
 	if lost := s.lose(ctx, *o); lost != nil {
 		s.loaded = false
 		return true // the next session loads the position again, or ctx has ended
 	}
-	s.outages.Lost(s.spec.Name, o.reason, err)
-	o.after = max(o.after, rest)
+	s.outages.Lost(s.spec.Name, o.Reason, err)
+	o.After = max(o.After, rest)
 	return atOnce
 }
 
 // endWatch notes that a session ended whose position stays valid, and reports whether the next one begins at once:
 // after a healthy watch that the server ended.
-func (s *Stream) endWatch(o *outcome, err error, healthy bool) (atOnce bool) {
-	if isUnreadable(err) {
-		o.after = max(o.after, s.lists.around)
+func (s *Stream) endWatch(o *failure.Outcome, err error, healthy bool) (atOnce bool) {
+	if failure.IsUnreadable(err) {
+		o.After = max(o.After, s.lists.around)
 	}
-	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
+	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.Reason).Inc()
 	if errors.Is(err, client.ErrSilent) || errors.Is(err, client.ErrNoAnswer) {
 		s.client.CloseIdleConnections()
 	}
-	if o.clean && healthy {
+	if o.Clean && healthy {
 		if !s.bookmarks {
 			s.progressed(nil)
 		}
 		return true
 	}
-	if failure, serverFails := FailureOf(s.spec.Name, err); serverFails {
+	if failure, serverFails := failure.Of(s.spec.Name, err); serverFails {
 		s.unreached = true
 		s.outages.Failed(failure)
 	} else {
-		s.outages.Note(s.spec.Name, zapcore.WarnLevel, "watch ended, trying again", o.reason, err)
+		s.outages.Note(s.spec.Name, zapcore.WarnLevel, "watch ended, trying again", o.Reason, err)
 	}
 	return false
 }
@@ -393,8 +424,8 @@ func (s *Stream) reached() {
 	}
 }
 
-// checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are
-// not numbers cannot be compared and pass.
+// checkAhead returns the server's version, or failure.ErrAhead when that has not yet reached the position. Versions
+// that are not numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	asked, term := time.Now(), s.rec.Replica().Term()
 	s.restoredAt = ""
@@ -404,7 +435,7 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	}
 	s.pace.goal, s.pace.asked = current, asked
 	if line.Later(s.state.ResourceVersion, current) {
-		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
+		err = fmt.Errorf("%w: %s, the server is at %s", failure.ErrAhead, s.state.ResourceVersion, current)
 		s.restoredAt = current
 		return "", s.attest(ctx, err)
 	}
@@ -428,12 +459,12 @@ const (
 	refusalTime = 10 * time.Second // how soon after its request a watch ends that is refused
 )
 
-// checkRefused returns errRefused in the place of a watch's error, where the server refuses to watch from the position
-// again and again and would from its current version: a position that it calls malformed (the resource has moved to
-// another server, say), or one with an event after it that cannot be read. Where it refuses any watch, the position is
-// not at fault, and the history after it may be there.
+// checkRefused returns failure.ErrRefused in the place of a watch's error, where the server refuses to watch from the
+// position again and again and would from its current version: a position that it calls malformed (the resource has
+// moved to another server, say), or one with an event after it that cannot be read. Where it refuses any watch, the
+// position is not at fault, and the history after it may be there.
 func (s *Stream) checkRefused(ctx context.Context, current string, began time.Time, err error) error {
-	suspect := !s.progress && blamesPosition(err) && time.Since(began) <= refusalTime &&
+	suspect := !s.progress && failure.BlamesPosition(err) && time.Since(began) <= refusalTime &&
 		current != s.state.ResourceVersion
 	if !suspect || s.refused > 0 && !s.canWatch(ctx, current) {
 		s.refused = 0
@@ -446,5 +477,5 @@ func (s *Stream) checkRefused(ctx context.Context, current string, began time.Ti
 	if s.state.ResourceVersion == s.lists.version { // it is what the last list has given
 		s.lists.failed(true)
 	}
-	return fmt.Errorf("%w: %w", errRefused, err)
+	return fmt.Errorf("%w: %w", failure.ErrRefused, err)
 }

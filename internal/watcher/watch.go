@@ -13,6 +13,7 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/recorder"
 )
 
@@ -43,7 +44,7 @@ func (s *Stream) watch(ctx context.Context) error {
 // together becomes one batch.
 func (s *Stream) follow(ctx context.Context, w *client.WatchReader) error {
 	reason := ""
-	if s.reason == reasonSilent || s.reason == reasonTimeout {
+	if s.reason == failure.ReasonSilent || s.reason == failure.ReasonTimeout {
 		reason = s.reason // the new watch may be silent too
 	}
 	s.setState(Watching, cmp.Or(reason, s.habit.reason))
@@ -115,7 +116,7 @@ func (s *Stream) takeEvent(
 	ctx context.Context, b *recorder.Batch, e client.Event, received time.Time,
 ) (*recorder.Batch, error) {
 	o := &s.object
-	mine, err := s.scan(e.Type, e.Object)
+	mine, err := s.decoder.Scan(e.Type, e.Object, o)
 	if err != nil {
 		return b, err
 	}
@@ -140,15 +141,11 @@ func (s *Stream) takeEvent(
 			return b, err
 		}
 		s.noteEvent()
-		s.encoder.writtenAt = 0
-		t, err := s.encoder.add(b, object.Line{Type: e.Type, Origin: line.FromWatch, Received: received}, o, false)
+		t, err := s.encoder.Add(b, object.Line{Type: e.Type, Origin: line.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return b, err
 		}
-		written := time.Time{}
-		if at := s.encoder.writtenAt; at > 0 {
-			written = time.Unix(at, 0)
-		}
+		written := s.encoder.LastWrite()
 		if written.After(received) { // clients may write any time into an object: that proves nothing
 			written = time.Time{}
 		}
@@ -198,7 +195,7 @@ func (s *Stream) silence() time.Duration {
 // attest returns err, by which a server has refused a position, or in its place why it must not cost the position: the
 // server may be another cluster's.
 func (s *Stream) attest(ctx context.Context, err error) error {
-	if !isExpired(err) && !errors.Is(err, errAhead) && !blamesPosition(err) {
+	if !client.IsExpired(err) && !errors.Is(err, failure.ErrAhead) && !failure.BlamesPosition(err) {
 		return err
 	}
 	return cmp.Or(s.client.Confirm(ctx), err)

@@ -19,6 +19,7 @@ import (
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/encode"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
@@ -171,7 +172,7 @@ func readJournal(ask func(*watcher.Spec)) func(testing.TB, canned.Kind, baseline
 		tb.Helper()
 		spec := watcher.Spec{
 			Name: kind.Resource.Resource, Kind: kind.Kind, Target: client.Target{Resource: kind.Resource},
-			Shape: object.Shape{Drop: []string{"metadata.managedFields"}},
+			Options: encode.Options{Shape: object.Shape{Drop: []string{"metadata.managedFields"}}},
 		}
 		if ask != nil {
 			ask(&spec)

@@ -27,11 +27,11 @@ import (
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/discovery"
-	"kubejournal/internal/record/takeover"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
 	"kubejournal/internal/record/status"
 	"kubejournal/internal/record/streams"
+	"kubejournal/internal/record/takeover"
 )
 
 // stopTimeout is how long a stop may take to write and commit what is left, so that the process is gone within 5 s.
@@ -75,13 +75,13 @@ type Daemon struct {
 	output     recorder.Output
 	store      *checkpoint.Store
 	access     *client.Access
-	client     *client.Client  // goes through access
-	clusterUID string          // of the checkpoint's cluster; "" is unknown
-	recording  recorder.Config // from where on lines are written
-	coverage   *coverage.File  // nil where the output is not a file
+	client     *client.Client    // goes through access
+	clusterUID string            // of the checkpoint's cluster; "" is unknown
+	recording  recorder.Config   // from where on lines are written
+	coverage   *coverage.File    // nil where the output is not a file
 	elector    *takeover.Elector // nil where there is one replica
-	lease      string          // namespace of the Lease
-	clean      bool            // everything is written and committed
+	lease      string            // namespace of the Lease
+	clean      bool              // everything is written and committed
 	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
 	manager    *streams.Manager

@@ -15,8 +15,8 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/record/access"
-	"kubejournal/internal/record/takeover"
 	"kubejournal/internal/record/status"
+	"kubejournal/internal/record/takeover"
 )
 
 // leases are what leaders hold.

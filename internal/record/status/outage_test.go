@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/record/recorder"
@@ -54,7 +55,7 @@ func inOutage(lasts time.Duration) (About, []Check, []streams.Status) {
 		all = append(all, s)
 	}
 	bad := status("services", watcher.Retrying, reason("Unauthorized"), failing(5*time.Minute))
-	crd := streams.Status{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: watcher.ReasonNotFound, Since: now.Add(-time.Hour)}}
+	crd := streams.Status{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: failure.ReasonNotFound, Since: now.Add(-time.Hour)}}
 	return about, checks, append(all, bad, crd)
 }
 

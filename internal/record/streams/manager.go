@@ -24,6 +24,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/watcher"
@@ -220,7 +221,7 @@ func (m *Manager) retry(ctx context.Context) error {
 // mistaken reports whether what a stream has met is not what the server said that it serves. That may have changed.
 func (m *Manager) mistaken() bool {
 	for _, r := range m.running {
-		if watcher.BlamesDiscovery(r.stream.Status().Reason) {
+		if failure.BlamesDiscovery(r.stream.Status().Reason) {
 			return true
 		}
 	}
@@ -231,7 +232,7 @@ func (m *Manager) mistaken() bool {
 func (m *Manager) rediscover(ctx context.Context) error {
 	m.refresh(ctx)
 	for _, w := range m.refused {
-		if w.reason == watcher.ReasonNotFound {
+		if w.reason == failure.ReasonNotFound {
 			w.until = time.Now()
 		}
 	}
@@ -337,7 +338,7 @@ func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs 
 	m.mu.Lock()
 	m.started = true
 	m.mu.Unlock()
-	missing := slices.ContainsFunc(m.pending(), func(w *waiting) bool { return w.reason == watcher.ReasonNotFound })
+	missing := slices.ContainsFunc(m.pending(), func(w *waiting) bool { return w.reason == failure.ReasonNotFound })
 	m.crds.Set(ctx, missing || m.openEnded() || m.mistaken())
 	return dropped, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/watcher"
 )
 
@@ -45,7 +46,7 @@ func reasonOf(err error) string {
 	case discovery.IsConfigFault(err):
 		return reasonConfigFault
 	case errors.As(err, new(*discovery.NotFoundError)):
-		return watcher.ReasonNotFound
+		return failure.ReasonNotFound
 	case errors.As(err, new(*discovery.UnwatchableError)):
 		return "NotWatchable"
 	case errors.As(err, new(*discovery.AmbiguousError)):

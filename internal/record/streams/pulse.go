@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/watcher"
 )
 
@@ -32,7 +33,7 @@ func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
 			return
 		}
 		if err != nil {
-			failure, _ := watcher.FailureOf("", err)
+			failure, _ := failure.Of("", err)
 			m.outages.Probed(&failure)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
+	"kubejournal/internal/record/encode"
 	"kubejournal/internal/watcher"
 )
 
@@ -29,20 +30,22 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		Name: d.Name(), Kind: d.Kind, Namespaced: d.Namespaced,
 		Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
 		SkipInitial: d.Initial == config.Skip,
-		Shape: object.Shape{
-			// In one order, so that another order in the config is the same.
-			Drop: sorted(o.DropFields), Redact: sorted(redact),
-			Secret: o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"},
-		},
 		Target: client.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector,
 			FieldSelector: d.FieldSelector, Shard: client.Shard(d.Entry.Shard)},
-		MaxLineBytes: int(o.MaxLineBytes),
-		Selection: watcher.Selection{
-			Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter,
+		Options: encode.Options{
+			Shape: object.Shape{
+				// In one order, so that another order in the config is the same.
+				Drop: sorted(o.DropFields), Redact: sorted(redact),
+				Secret: o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"},
+			},
+			MaxLineBytes: int(o.MaxLineBytes),
+			Selection: encode.Selection{
+				Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter,
+			},
+			Payload:      object.Payload(d.Entry.Payload),
+			Changes:      d.Entry.Changes,
+			IgnoreFields: d.Entry.IgnoreFields,
 		},
-		Payload:      object.Payload(d.Entry.Payload),
-		Changes:      d.Entry.Changes,
-		IgnoreFields: d.Entry.IgnoreFields,
 	}
 	// Streams with disjoint selectors share objects too, since an object can move from one to the other; and a stream
 	// that is added later begins with objects that may already have lines. So any selector counts, whatever else the

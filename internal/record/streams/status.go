@@ -9,6 +9,7 @@ import (
 
 	"kubejournal/internal/format/builtin"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/record/failure"
 	"kubejournal/internal/record/outage"
 	"kubejournal/internal/watcher"
 )
@@ -133,7 +134,7 @@ func (s Status) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.R
 
 // AwaitsCRD is Status.AwaitsCRD of what a status says.
 func AwaitsCRD(name, state, reason string) bool {
-	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound &&
+	return state == string(watcher.Pending) && reason == failure.ReasonNotFound &&
 		builtin.IsCustom(line.ParseStreamName(name).Resource)
 }
 

@@ -1,4 +1,4 @@
-package watcher
+package listdiff
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ func know(objects ...shown) book {
 	return b
 }
 
-func newDiff(b book) diff { return diff{known: b.lookup} }
+func newDiff(b book) Diff { return Diff{Known: b.lookup} }
 
 func TestDiff(t *testing.T) {
 	old := know(add("a", "u1", "5"), add("b", "u2", "6"))
@@ -80,15 +80,15 @@ func TestDiff(t *testing.T) {
 			d := newDiff(c.known)
 			var got []string
 			for _, o := range c.list {
-				is, err := d.observe(o.typ, []byte("ns"), []byte(o.name), []byte(o.uid), []byte(o.rv))
+				is, err := d.Observe(o.typ, []byte("ns"), []byte(o.name), []byte(o.uid), []byte(o.rv))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if is.replaced {
-					got = append(got, fmt.Sprintf("gone %s/%s/%s", is.old.Name, is.old.UID, is.old.ResourceVersion))
+				if is.Replaced {
+					got = append(got, fmt.Sprintf("gone %s/%s/%s", is.Old.Name, is.Old.UID, is.Old.ResourceVersion))
 				}
-				if is.verdict == isNews {
-					got = append(got, fmt.Sprintf("%s %s/%s/%s", is.typ, o.name, o.uid, o.rv))
+				if is.Verdict == News {
+					got = append(got, fmt.Sprintf("%s %s/%s/%s", is.Type, o.name, o.uid, o.rv))
 				}
 			}
 			if !slices.Equal(got, c.want) {
@@ -98,7 +98,7 @@ func TestDiff(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(c.known)) {
 				k := c.known[name]
 				k.Namespace = "ns"
-				if d.missing(k) {
+				if d.Missing(k) {
 					gone = append(gone, name)
 				}
 			}
@@ -111,9 +111,9 @@ func TestDiff(t *testing.T) {
 
 func TestDiffUnchangedIsNotARepeat(t *testing.T) {
 	d := newDiff(know(add("a", "u1", "5")))
-	for i, want := range []verdict{isUnchanged, isRepeat} {
-		if got, _ := d.observe(line.Added, nil, []byte("a"), []byte("u1"), []byte("5")); got.verdict != want {
-			t.Errorf("time %d: got %d, want %d", i+1, got.verdict, want)
+	for i, want := range []Verdict{Unchanged, Repeat} {
+		if got, _ := d.Observe(line.Added, nil, []byte("a"), []byte("u1"), []byte("5")); got.Verdict != want {
+			t.Errorf("time %d: got %d, want %d", i+1, got.Verdict, want)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestDiffUnchangedIsNotARepeat(t *testing.T) {
 func TestDiffNamespaces(t *testing.T) {
 	d := newDiff(know())
 	for _, namespace := range []string{"x", "y"} {
-		if got, _ := d.observe(line.Added, []byte(namespace), []byte("a"), nil, []byte("5")); got.verdict != isNews || got.typ != line.Added {
+		if got, _ := d.Observe(line.Added, []byte(namespace), []byte("a"), nil, []byte("5")); got.Verdict != News || got.Type != line.Added {
 			t.Errorf("in %s: %+v", namespace, got)
 		}
 	}
@@ -133,8 +133,8 @@ func TestDiffNamespaces(t *testing.T) {
 
 func TestDiffLookupFails(t *testing.T) {
 	fault := errors.New("disk")
-	d := diff{known: func(string, string) (object.Known, bool, error) { return object.Known{}, false, fault }}
-	if _, err := d.observe(line.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
+	d := Diff{Known: func(string, string) (object.Known, bool, error) { return object.Known{}, false, fault }}
+	if _, err := d.Observe(line.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -206,18 +206,18 @@ func applied(known book, list []shown, live book) error {
 	d := newDiff(known)
 	var news []shown
 	for _, o := range list {
-		is, err := d.observe(o.typ, nil, []byte(o.name), []byte(o.uid), []byte(o.rv))
+		is, err := d.Observe(o.typ, nil, []byte(o.name), []byte(o.uid), []byte(o.rv))
 		if err != nil {
 			return err
 		}
-		if is.verdict == isUnchanged && known[o.name].ResourceVersion != o.rv {
+		if is.Verdict == Unchanged && known[o.name].ResourceVersion != o.rv {
 			return fmt.Errorf("%v is called unchanged", o)
 		}
-		if is.replaced {
-			news = append(news, drop(is.old.Name, is.old.UID, is.old.ResourceVersion+" and gone"))
+		if is.Replaced {
+			news = append(news, drop(is.Old.Name, is.Old.UID, is.Old.ResourceVersion+" and gone"))
 		}
-		if is.verdict == isNews {
-			o.typ = is.typ
+		if is.Verdict == News {
+			o.typ = is.Type
 			news = append(news, o)
 		}
 	}
@@ -239,7 +239,7 @@ func applied(known book, list []shown, live book) error {
 		reader[n.name] = object.Known{Name: n.name, UID: n.uid, ResourceVersion: n.rv}
 	}
 	for name, k := range maps.Clone(reader) {
-		if d.missing(k) {
+		if d.Missing(k) {
 			delete(reader, name)
 		}
 	}

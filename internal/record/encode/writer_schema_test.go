@@ -1,4 +1,4 @@
-package watcher
+package encode
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"

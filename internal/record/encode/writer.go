@@ -1,4 +1,4 @@
-package watcher
+package encode
 
 import (
 	"hash/maphash"
@@ -55,7 +55,7 @@ func (w *writers) reset() { clear(w.marks) }
 // written returns who wrote the version that a line is about, and when. It is known of an event of a watch only:
 // between two versions that lists have shown there may have been any number of writes. Where it is for changes to
 // decide, owned is true.
-func (e *encoder) written(l object.Line, o *object.Object, before object.Mark) (w object.Write, owned bool) {
+func (e *Encoder) written(l object.Line, o *object.Object, before object.Mark) (w object.Write, owned bool) {
 	switch {
 	case l.Origin != line.FromWatch || o.Unusable != nil:
 	case l.Type == line.Added && !e.writers.selects:

@@ -1,4 +1,5 @@
-package watcher
+// Package encode turns the objects of a stream into lines.
+package encode
 
 import (
 	"fmt"
@@ -11,59 +12,54 @@ import (
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
 	"kubejournal/internal/kube/client"
+	"kubejournal/internal/record/failure"
+	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/previous"
 	"kubejournal/internal/record/recorder"
 )
 
-// encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.
-type encoder struct {
+// Encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.
+type Encoder struct {
 	render    *object.Renderer
 	sel       *selector
 	previous  *previous.Store // nil: nothing is compared
 	writers   writers
 	form      object.Line
 	filtered  prometheus.Counter // events that are held back
-	others    prometheus.Counter // events of other shards
 	tracked   int                // objects that are known, by what events say; each list corrects it
 	gauge     prometheus.Gauge   // the sum of tracked over the streams of the resource
 	last      object.Object      // scratch: the previous version of an object that is gone
-	writtenAt int64              // Unix seconds, of the last line; 0: not known
+	writtenAt int64              // Unix seconds, of the last line; 0: not known or no line
 	owned     [][]byte           // scratch: what the entries of managedFields own
-	unusable  map[string]bool    // objects that were logged as such
 	recent    recent             // objects that the stream has met
 }
 
-// newEncoder returns what makes the stream's lines.
-func (s *Stream) newEncoder() (e *encoder, err error) {
-	spec, gvr, group, resource := &s.spec, s.spec.Target.Resource, s.resource.Group, s.resource.Resource
-	e = &encoder{
-		form: object.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes}, unusable: make(map[string]bool),
-		gauge: s.m.Tracked.WithLabelValues(group, resource), filtered: s.m.Filtered.WithLabelValues(group, resource),
-		others: s.m.OtherShards.WithLabelValues(group, resource),
+// Options say what a stream writes of its objects.
+type Options struct {
+	Shape        object.Shape
+	Selection    Selection
+	Payload      object.Payload
+	Changes      bool     // MODIFIED lines say which fields changed
+	IgnoreFields []string // paths; a MODIFIED in which nothing else changed is not written
+	MaxLineBytes int      // as in object.Line
+}
+
+// New returns what makes the lines about the objects of a target. Where nothing is compared, previous is nil.
+func New(
+	t client.Target, o *Options, render *object.Renderer, previous *previous.Store, m *metrics.Metrics, log *zap.Logger,
+) (e *Encoder, err error) {
+	group, resource := t.Resource.Group, t.Resource.Resource
+	e = &Encoder{
+		render: render, previous: previous, form: object.Line{Payload: o.Payload, MaxBytes: o.MaxLineBytes},
+		gauge: m.Tracked.WithLabelValues(group, resource), filtered: m.Filtered.WithLabelValues(group, resource),
+		writers: newWriters(previous, t.LabelSelector != "" || t.FieldSelector != ""),
 	}
-	e.render, err = object.NewRenderer(object.Source{
-		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
-		Group: group, Version: gvr.Version, Resource: resource, Kind: spec.Kind,
-	}, spec.Shape)
-	if err != nil {
-		return nil, err
-	}
-	e.render.Distinguish(spec.IDScope)
-	if e.sel, err = newSelector(spec.Selection, s.m.FilterErrors.WithLabelValues(group, resource), s.log); err != nil {
-		return nil, err
-	}
-	e.previous, err = previous.New(previous.Config{
-		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape,
-		Payload: spec.Payload, ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
-		APIVersion:   gvr.GroupVersion().String(),
-		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
-	}, s.store, s.producer.Committed, s.log)
-	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
+	e.sel, err = newSelector(o.Selection, m.FilterErrors.WithLabelValues(group, resource), log)
 	return e, err
 }
 
-// reset forgets what batches that were dropped have brought.
-func (e *encoder) reset() {
+// Reset forgets what batches that were dropped have brought.
+func (e *Encoder) Reset() {
 	if e.previous != nil {
 		e.previous.Reset()
 	}
@@ -71,76 +67,16 @@ func (e *encoder) reset() {
 	e.recent.reset()
 }
 
-// maxWarned bounds how many unusable objects a stream remembers to have logged.
-const maxWarned = 1024
-
-// scan reads the object of an event as the server sent it, and reports whether it is in the stream's shard and
-// namespace; of one that is not, s.object may have the names alone. An object that no line can hold must not stall its
-// stream: where it can be named, it takes the way of all others, as an object.Object that is Unusable. What cannot be
-// distinguished from other objects, or from its next version, is an error.
-func (s *Stream) scan(t line.Type, raw []byte) (mine bool, err error) {
-	o := &s.object
-	known := t == line.Added || t == line.Modified || t == line.Deleted
-	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) &&
-		client.IsPosition(o.ResourceVersion) {
-		s.encoder.others.Inc()
-		return false, nil
-	}
-	if err := s.encoder.render.Scan(raw, o); err != nil {
-		if err := s.encoder.render.Identify(raw, o, err); err != nil {
-			return false, fmt.Errorf("%w: %w", client.ErrBadFrame, err)
-		}
-	}
-	switch {
-	case t == line.Bookmark:
-		return true, nil
-	case !known:
-		return false, fmt.Errorf("%w: type %q", client.ErrBadFrame, t)
-	case len(o.Name) == 0:
-		return false, fmt.Errorf("%w: an object without a name", client.ErrBadFrame)
-	case !client.IsPosition(o.ResourceVersion):
-		return false, fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, client.ErrNoVersion)
-	case !s.shard.Has(o.UID):
-		s.unselected = true
-		s.encoder.others.Inc()
-		return false, nil
-	}
-	if mine, err := s.belongs(); !mine || err != nil {
-		return mine, err
-	}
-	if o.Unusable != nil {
-		s.noteUnusable(o)
-	}
-	return true, nil
-}
-
-// noteUnusable counts an object that no line can hold, and logs it once.
-func (s *Stream) noteUnusable(o *object.Object) {
-	s.m.Unusable.WithLabelValues(s.resource.Group, s.resource.Resource).Inc()
-	object := string(o.Namespace) + "/" + string(o.Name)
-	logged := s.encoder.unusable
-	if logged[object] {
-		return
-	}
-	if len(logged) >= maxWarned {
-		clear(logged)
-	}
-	logged[object] = true
-	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)),
-		zap.String("name", string(o.Name)), zap.String("uid", string(o.UID)),
-		zap.String("resourceVersion", string(o.ResourceVersion)), zap.String("reason", o.Unusable.Reason),
-		zap.Error(o.Unusable.Err))
-}
-
-// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition.
+// Add writes the line about a scanned object into the batch, unless it is held back, and returns the transition.
 // Silently, the object becomes known without a line.
-func (e *encoder) add(
+func (e *Encoder) Add(
 	b *recorder.Batch, l object.Line, o *object.Object, silently bool,
 ) (checkpoint.Transition, error) {
 	t := checkpoint.Transition{
 		Type: l.Type, Origin: l.Origin, HeldBack: true,
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 	}
+	e.writtenAt = 0
 	value, err := e.encode(b, l, o, silently, &t)
 	if err != nil {
 		return t, err
@@ -154,7 +90,7 @@ func (e *encoder) add(
 
 // encode adds the line about a scanned object to the batch, or has t say what holds it back. It returns what is to be
 // stored of the object; nil leaves what was stored before.
-func (e *encoder) encode(
+func (e *Encoder) encode(
 	b *recorder.Batch, l object.Line, o *object.Object, silently bool, t *checkpoint.Transition,
 ) (value []byte, err error) {
 	if e.sel.excludes(o.Namespace) {
@@ -199,19 +135,19 @@ func (e *encoder) encode(
 }
 
 // before returns what is stored of an object.
-func (e *encoder) before(namespace, name []byte) (previous.Version, error) {
+func (e *Encoder) before(namespace, name []byte) (previous.Version, error) {
 	if e.previous == nil {
 		return previous.Version{}, nil
 	}
 	v, err := e.previous.Get(namespace, name)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errStore, err)
+		err = fmt.Errorf("%w: %w", failure.ErrStore, err)
 	}
 	return v, err
 }
 
 // appendLine appends the line about a scanned object. before is the mark of the version before it.
-func (e *encoder) appendLine(
+func (e *Encoder) appendLine(
 	dst []byte, l object.Line, o *object.Object, before object.Mark, compared previous.Comparison,
 ) ([]byte, error) {
 	var owned bool
@@ -235,7 +171,7 @@ func (e *encoder) appendLine(
 }
 
 // know updates the stored previous version of an object after a transition. With an empty value the stored one stays.
-func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
+func (e *Encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
 	if t.Type == line.Added || t.Type == line.Modified {
 		e.recent.put(t.Namespace, t.Name, t.UID)
 	}
@@ -256,13 +192,29 @@ func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte
 }
 
 // track counts known objects.
-func (e *encoder) track(n int) {
+func (e *Encoder) track(n int) {
 	e.tracked += n
 	e.gauge.Add(float64(n))
 }
 
-// addGone writes the line about an object that a list has shown to be gone.
-func (e *encoder) addGone(b *recorder.Batch, k object.Known, silently bool) (checkpoint.Transition, error) {
+// SetTracked corrects the number of known objects.
+func (e *Encoder) SetTracked(n int) { e.track(n - e.tracked) }
+
+// LastWrite is when the last version that was added was written; zero where that is not known.
+func (e *Encoder) LastWrite() time.Time {
+	if e.writtenAt <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(e.writtenAt, 0)
+}
+
+// Met reports what is known of the uid under a name from what the stream has met.
+func (e *Encoder) Met(namespace, name, uid []byte) UIDState {
+	return e.recent.look(namespace, name, uid)
+}
+
+// AddGone writes the line about an object that a list has shown to be gone.
+func (e *Encoder) AddGone(b *recorder.Batch, k object.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
 	t := checkpoint.Transition{
 		Type: line.Deleted, Origin: line.FromRelist, HeldBack: true, Namespace: namespace, Name: name,
@@ -289,7 +241,7 @@ func (e *encoder) addGone(b *recorder.Batch, k object.Known, silently bool) (che
 }
 
 // appendGone appends the line about an object that is gone, of which before is stored.
-func (e *encoder) appendGone(dst []byte, now time.Time, k object.Known, before previous.Version) ([]byte, error) {
+func (e *Encoder) appendGone(dst []byte, now time.Time, k object.Known, before previous.Version) ([]byte, error) {
 	var o *object.Object
 	if before.Object != nil && e.render.Scan(before.Object, &e.last) == nil {
 		o = &e.last
@@ -297,8 +249,8 @@ func (e *encoder) appendGone(dst []byte, now time.Time, k object.Known, before p
 	return e.render.AppendGone(dst, now, k, e.form, o)
 }
 
-// storeMissing stores an object at a version that the reader knows, unless that is stored.
-func (e *encoder) storeMissing(b *recorder.Batch, o *object.Object, withheld bool) error {
+// StoreMissing stores an object at a version that the reader knows, unless that is stored.
+func (e *Encoder) StoreMissing(b *recorder.Batch, o *object.Object, withheld bool) error {
 	e.recent.put(o.Namespace, o.Name, o.UID)
 	if e.sel.excludes(o.Namespace) {
 		return nil
@@ -321,8 +273,8 @@ func (e *encoder) storeMissing(b *recorder.Batch, o *object.Object, withheld boo
 	return nil
 }
 
-// complete adds to the batch that ends a list that all known objects are stored.
-func (e *encoder) complete(b *recorder.Batch) {
+// Complete adds to the batch that ends a list that all known objects are stored.
+func (e *Encoder) Complete(b *recorder.Batch) {
 	if e.previous != nil {
 		e.previous.Complete(&b.Changes, b.Number())
 	}

@@ -1,4 +1,4 @@
-package watcher
+package encode
 
 import (
 	"strings"
@@ -22,7 +22,7 @@ func TestPreviousTooDeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &encoder{render: r, previous: store}
+	e := &Encoder{render: r, previous: store}
 	const levels = 9_998
 	before := previous.Version{Object: []byte(`{"metadata":{"name":"a"},"a":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`)}
 	var o object.Object

@@ -1,4 +1,4 @@
-package watcher
+package encode
 
 import (
 	"encoding/json"

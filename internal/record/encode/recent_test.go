@@ -1,4 +1,4 @@
-package watcher
+package encode
 
 import (
 	"fmt"
@@ -11,14 +11,14 @@ func TestRecent(t *testing.T) {
 	key := func(i int) (namespace, name, uid []byte) {
 		return []byte("shop"), fmt.Append(nil, "pod-", i), fmt.Append(nil, "uid-", i)
 	}
-	if namespace, name, uid := key(0); r.look(namespace, name, uid) != uidUnknown {
+	if namespace, name, uid := key(0); r.look(namespace, name, uid) != UIDUnknown {
 		t.Error("an empty cache knows an object")
 	}
 	const n = 3 * mostRecent
 	for i := range n {
 		namespace, name, uid := key(i)
 		r.put(namespace, name, uid)
-		if r.look(namespace, name, uid) != uidSame || r.look(namespace, name, []byte("another")) != uidOther {
+		if r.look(namespace, name, uid) != UIDSame || r.look(namespace, name, []byte("another")) != UIDOther {
 			t.Fatalf("object %d is not known as it was put", i)
 		}
 	}
@@ -29,14 +29,14 @@ func TestRecent(t *testing.T) {
 	for i := range n {
 		namespace, name, uid := key(i)
 		switch r.look(namespace, name, uid) {
-		case uidSame:
+		case UIDSame:
 			known++
-		case uidOther:
+		case UIDOther:
 			t.Fatalf("object %d is known by another uid", i)
-		case uidUnknown:
+		case UIDUnknown:
 		}
 		r.remove(namespace, name)
-		if r.look(namespace, name, uid) != uidUnknown {
+		if r.look(namespace, name, uid) != UIDUnknown {
 			t.Fatalf("object %d is known after it was removed", i)
 		}
 	}

@@ -1,4 +1,4 @@
-package watcher
+package encode
 
 import "hash/maphash"
 
@@ -17,13 +17,17 @@ const (
 	mostRecent  = 1 << 14 // 256 KiB
 )
 
-// uidState is what is known of the uid under a name.
-type uidState int
+// The seeds make hashes that nobody can foresee: uids may be chosen by whoever serves them.
+var seed, second = maphash.MakeSeed(), maphash.MakeSeed()
 
+// UIDState is what is known of the uid under a name.
+type UIDState int
+
+// What may be known of a uid.
 const (
-	uidUnknown uidState = iota
-	uidSame
-	uidOther
+	UIDUnknown UIDState = iota
+	UIDSame
+	UIDOther
 )
 
 func hashName(namespace, name []byte) uint64 {
@@ -33,15 +37,15 @@ func hashName(namespace, name []byte) uint64 {
 }
 
 // look reports what is known under a name.
-func (r *recent) look(namespace, name, uid []byte) uidState {
+func (r *recent) look(namespace, name, uid []byte) UIDState {
 	hash := hashName(namespace, name)
 	switch slot := r.find(hash); {
 	case slot == nil || slot.name != hash:
-		return uidUnknown
+		return UIDUnknown
 	case slot.uid == maphash.Bytes(second, uid):
-		return uidSame
+		return UIDSame
 	}
-	return uidOther
+	return UIDOther
 }
 
 // put notes that an object has a name.

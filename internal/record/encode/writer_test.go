@@ -1,4 +1,4 @@
-package watcher
+package encode
 
 import (
 	"encoding/json"
@@ -32,7 +32,7 @@ type writerStream struct {
 	selection Selection
 	producer  *recorder.Producer
 	at        *checkpoint.Store
-	e         *encoder
+	e         *Encoder
 	pending   checkpoint.Changes // not committed
 	lines     [][]byte           // likewise
 	batch     uint64
@@ -68,7 +68,7 @@ func (s *writerStream) start() {
 	src := object.Source{Stream: "things", Group: "example.com", Version: "v1", Resource: "things", Kind: "Thing"}
 	render, err := object.NewRenderer(src, s.config.Shape)
 	must(err)
-	s.e = &encoder{render: render, sel: sel, previous: previous, filtered: counter, gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
+	s.e = &Encoder{render: render, sel: sel, previous: previous, filtered: counter, gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
 	if previous != nil {
 		_, _, err := previous.Load()
 		must(err)
@@ -89,7 +89,7 @@ func (s *writerStream) take(v *writtenVersion, from line.Origin) (said writtenLi
 		s.e.writers.reset()
 	}
 	l := object.Line{Type: typ, Origin: from, Received: time.Now()}
-	if _, err := s.e.add(b, l, &s.object, false); err != nil {
+	if _, err := s.e.Add(b, l, &s.object, false); err != nil {
 		s.t.Fatal(err)
 	}
 	s.pending.Add(&b.Changes)

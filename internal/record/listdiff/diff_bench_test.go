@@ -1,4 +1,4 @@
-package watcher
+package listdiff
 
 import (
 	"fmt"
@@ -52,21 +52,21 @@ func BenchmarkRelist(b *testing.B) {
 		})
 	}
 	run("known=100000/way=kubejournal", func() (changed int) {
-		d := diff{known: func(namespace, name string) (object.Known, bool, error) {
+		d := Diff{Known: func(namespace, name string) (object.Known, bool, error) {
 			return store.Get("pods", namespace, name)
 		}}
-		defer d.seen.release()
+		defer d.Release()
 		for _, o := range objects {
-			is, err := d.observe(line.Added, o.namespace, o.name, o.uid, o.rv)
+			is, err := d.Observe(line.Added, o.namespace, o.name, o.uid, o.rv)
 			if err != nil {
 				b.Fatal(err)
 			}
-			if is.verdict == isNews {
+			if is.Verdict == News {
 				changed++
 			}
 		}
 		if err := store.Range("pods", func(k object.Known) error {
-			if d.missing(k) {
+			if d.Missing(k) {
 				return fmt.Errorf("%s is missing", k.Name)
 			}
 			return nil

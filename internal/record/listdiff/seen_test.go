@@ -1,4 +1,4 @@
-package watcher
+package listdiff
 
 import (
 	"encoding/binary"
