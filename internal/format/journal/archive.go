@@ -175,14 +175,6 @@ func (w stoppable) WriteAt(p []byte, at int64) (int, error) {
 	return w.WriterAt.WriteAt(p, at)
 }
 
-// sink takes the bytes of a segment as they come.
-type sink interface {
-	io.Writer
-	Member(zipped, plain int64) // see index.Builder
-	End(plain, zipped int64)    // the same
-	end() int64                 // where the last line ends
-}
-
 // lineIndexer adds the lines of a segment to its index.
 type lineIndexer struct {
 	*index.Builder
@@ -207,8 +199,6 @@ type splitter struct {
 	passed int64  // bytes of a line that is too long, whose end is still to come
 	long   error  // names the first line that is too long
 }
-
-func (x *splitter) end() int64 { return x.offset }
 
 // split calls fn with each line that ends in p, its end included, and where it begins. A line that is too long is left
 // out.
@@ -340,7 +330,7 @@ func zip(out io.Writer, in io.ReaderAt, name string, x *lineIndexer) error {
 }
 
 // fill reads a plain segment, as for its index.
-func fill(in io.ReaderAt, x sink) error {
+func fill(in io.ReaderAt, x *lineIndexer) error {
 	size := int64(0)
 	err := parts(in, func(part []byte, _ bool) error {
 		size += int64(len(part))
@@ -352,7 +342,7 @@ func fill(in io.ReaderAt, x sink) error {
 }
 
 // unzip reads a compressed segment, as for its index.
-func unzip(file io.ReaderAt, x sink) error {
+func unzip(file io.ReaderAt, x *lineIndexer) error {
 	in := io.NewSectionReader(file, 0, math.MaxInt64)
 	buffered := bufio.NewReaderSize(in, gzipBuffer)
 	at := func() int64 {
@@ -374,7 +364,7 @@ func unzip(file io.ReaderAt, x sink) error {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	x.End(max(plain, x.end()), zipped)
+	x.End(max(plain, x.offset), zipped)
 	return err
 }
 

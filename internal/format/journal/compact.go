@@ -3,12 +3,14 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -305,22 +307,28 @@ func (p *pass) isComplete(a *archive) (bool, error) {
 // sift writes the lines of some files that stay.
 func (r *room) sift(s *sifter, out io.WriterAt, parts []archive) error {
 	s.out = bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
+	in := Reader{disk: r.disk, passed: new(atomic.Int64)}
+	defer in.Close()
 	for i := range parts {
-		a, read := &parts[i], fill
-		if a.upTo > 0 || !a.plain {
-			read = unzip
+		is, err := r.segment(&parts[i])
+		if err == nil {
+			err = in.Open(is, 0)
 		}
-		if err := r.read(a.file(), func(in disk.File) error { return read(in, s) }); err != nil {
+		for err == nil {
+			var l Line
+			if l, err = in.Next(); err == nil && !l.TooLong() {
+				err = cmp.Or(r.tidy.ctx.Err(), s.take(l.Bytes))
+			}
+		}
+		if !errors.Is(err, io.EOF) { // a torn end is no line
 			return err
 		}
-		s.splitter = splitter{} // a torn end is none
 	}
 	return errors.Join(s.flush(), s.out.Flush())
 }
 
 // sifter writes the lines that come, and a REMOVED line in the place of each row of lines of a share.
 type sifter struct {
-	splitter
 	of      share
 	limit   string
 	out     *bufio.Writer
@@ -333,19 +341,14 @@ type sifter struct {
 	head  []byte    // what the REMOVED line begins with
 }
 
-// Member and End are of the segment's index, which is made again.
-func (s *sifter) Member(int64, int64) {}
-func (s *sifter) End(int64, int64)    {}
-
-func (s *sifter) Write(p []byte) (int, error) { return len(p), s.split(p, s.take) }
-
-func (s *sifter) take(l []byte, _ int64) error {
-	if s.line.Parse(l[:len(l)-1]) != nil || !s.has(&s.line) {
+// take takes the next line, without its end.
+func (s *sifter) take(l []byte) error {
+	if s.line.Parse(l) != nil || !s.has(&s.line) {
 		if err := s.flush(); err != nil {
 			return err
 		}
 		_, err := s.out.Write(l)
-		return err
+		return cmp.Or(err, s.out.WriteByte('\n'))
 	}
 	f := &s.line
 	is := line.Span{From: f.Seq, To: f.Seq, FromTime: f.Time, ToTime: f.Time}

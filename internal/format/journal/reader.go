@@ -35,6 +35,9 @@ type Line struct {
 // Time returns when the line was received; zero where that cannot be read.
 func (l *Line) Time() time.Time { return lineTime(l.Bytes) }
 
+// TooLong reports whether the line is longer than one can be.
+func (l *Line) TooLong() bool { return len(l.Bytes) >= maxLine }
+
 func lineOf(b []byte, offset int64) Line {
 	l := Line{Offset: offset, Bytes: b[:len(b)-1]}
 	if len(b) <= maxLine {
