@@ -339,11 +339,11 @@ func (t *tail) open(e *archive.End) error {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	t.in.f = f
-	first, err := journal.FirstSeq(f)
-	switch {
+	var head journal.Segment
+	switch err := head.ReadHead(f); {
 	case err != nil:
-		return err
-	case first == e.FirstSeq && first > 0:
+		return fmt.Errorf("read journal: %w", err)
+	case head.FirstSeq == e.FirstSeq && head.FirstSeq > 0:
 		t.seek(e.Offset)
 	default:
 		t.seek(0)

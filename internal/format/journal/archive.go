@@ -40,30 +40,25 @@ func IndexPath(segment string) string {
 
 // OpenIndex opens the index of a rotated segment, which the caller closes; a Reader uses it from then on. The error is
 // fs.ErrNotExist where there is none, and index.ErrDamaged where it is about something else.
-func (s *Segment) OpenIndex() (*index.Index, io.Closer, error) { return s.openIndex(disk.OS) }
-
-func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
-	x, f, err := s.readIndex(d, index.Open)
-	if err != nil {
-		return nil, nil, err
+func (s *Segment) OpenIndex() (*index.Index, io.Closer, error) {
+	x, f, err := s.readIndex(index.Open)
+	if err == nil {
+		s.index = x
 	}
-	s.index = x
-	return x, f, nil
+	return x, f, err
 }
 
 // IndexHeader reads the header of the index beside the segment, as index.ReadHeader does.
 func (s *Segment) IndexHeader() (*index.Index, error) {
-	x, f, err := s.readIndex(disk.OS, index.ReadHeader)
+	x, f, err := s.readIndex(index.ReadHeader)
 	if err != nil {
 		return nil, err
 	}
 	return x, f.Close()
 }
 
-func (s *Segment) readIndex(
-	d disk.FS, read func(io.ReaderAt, int64) (*index.Index, error),
-) (*index.Index, io.Closer, error) {
-	f, err := d.OpenFile(IndexPath(s.Path), os.O_RDONLY, 0)
+func (s *Segment) readIndex(read func(io.ReaderAt, int64) (*index.Index, error)) (*index.Index, io.Closer, error) {
+	f, err := cmp.Or(s.disk, disk.OS).OpenFile(IndexPath(s.Path), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +79,7 @@ func (s *Segment) readIndex(
 // MakeIndex reads the segment and makes an index in memory, for a segment that has none; a Reader uses it from then on.
 // Where not all could be read, Unread or Long says so.
 func (s *Segment) MakeIndex(ctx context.Context) (*index.Index, error) {
-	content, err := s.buildIndex(ctx, nil, 0)
+	content, err := s.BuildIndex(ctx, nil, 0)
 	if isCut(err) && content != nil {
 		s.Unread, err = err, nil
 	}
@@ -106,42 +101,41 @@ func (s *Segment) isOf(x *index.Index) bool {
 	return s.Gzip && (x.Zipped == 0 || x.Zipped == s.Size) || !s.Gzip && x.Size == s.Size
 }
 
-// BuildIndex reads the segment and returns its index; a full one, if there is a base: see index.Builder.Fill.
+// BuildIndex reads the segment and returns its index; a full one, if there is a base: see index.Builder.Fill. Of a
+// compressed file that is cut off it returns the index of what is there with the error.
 func (s *Segment) BuildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
-	content, err := s.buildIndex(ctx, base, oldest)
-	if err != nil {
-		return nil, err
+	b := index.NewBuilder(s.Head)
+	if base != nil {
+		b.Fill(base, oldest)
 	}
-	return content, nil
+	cut := s.AddTo(ctx, b)
+	if cut != nil && !isCut(cut) {
+		return nil, cut
+	}
+	content, err := b.AppendTo(nil)
+	return content, cmp.Or(cut, err)
 }
 
-// buildIndex is BuildIndex. Of a compressed file that is cut off it returns the index of what is there with the error.
-func (s *Segment) buildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
+// AddTo reads the segment and adds its lines and members to its index.
+func (s *Segment) AddTo(ctx context.Context, b *index.Builder) error {
 	var f io.ReaderAt
 	if s.file != nil {
 		f = io.NewSectionReader(s.file, 0, s.Size)
 	} else {
-		opened, err := s.open(disk.OS)
+		opened, err := s.open()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer opened.Close() //nolint:errcheck // it is only read
 		f = opened
 	}
-	x, fill := &lineIndexer{Builder: index.NewBuilder(s.Head)}, fill
-	if base != nil {
-		x.Fill(base, oldest)
-	}
+	x, fill := &lineIndexer{Builder: b}, fill
 	if s.Gzip {
 		fill = unzip
 	}
-	cut := fill(interruptible{f, ctx}, x)
+	err := fill(interruptible{f, ctx}, x)
 	s.Long = x.long
-	if cut != nil && !isCut(cut) {
-		return nil, cut
-	}
-	content, err := x.AppendTo(nil)
-	return content, cmp.Or(cut, err)
+	return err
 }
 
 // isCut reports whether a compressed file ends too early, or is followed by something else. What was read is right.
@@ -283,9 +277,11 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// zip writes a plain segment as gzip, in members that end with lines, and adds it to an index.
-func zip(out io.Writer, in io.ReaderAt, name string, x *lineIndexer) error {
-	counted := &counter{Writer: out}
+// Compress writes a plain segment as gzip, in members that end with lines, and adds its lines and members to its index.
+func Compress(out io.WriterAt, in io.ReaderAt, name string, b *index.Builder) error {
+	x := &lineIndexer{Builder: b}
+	buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), readBuffer) // gzip writes some hundred bytes at a time
+	counted := &counter{Writer: buffered}
 	var writers [gzip.BestCompression + 1]*gzip.Writer // by level
 	var z *gzip.Writer                                 // of the member that is begun
 	members, plain := 0, int64(0)
@@ -326,7 +322,7 @@ func zip(out io.Writer, in io.ReaderAt, name string, x *lineIndexer) error {
 		err = z.Close()
 	}
 	x.End(plain, counted.n)
-	return err
+	return cmp.Or(err, buffered.Flush())
 }
 
 // fill reads a plain segment, as for its index.
@@ -372,7 +368,7 @@ func unzip(file io.ReaderAt, x *lineIndexer) error {
 func (j *File) segment(a *archive) (Segment, error) {
 	s := Segment{Path: filepath.Join(filepath.Dir(j.path), a.file()), Gzip: a.upTo > 0 || !a.plain, Ours: true,
 		UpTo: a.upTo}
-	err := s.look(j.disk, &j.tidy.heads)
+	err := j.tidy.lister.Look(&s)
 	return s, err
 }
 
@@ -404,7 +400,7 @@ func (p *pass) look(a *archive) (*index.Index, io.Closer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	x, in, err := s.openIndex(p.disk)
+	x, in, err := s.OpenIndex()
 	if err != nil {
 		return nil, nil, nil //nolint:nilerr // it is made again
 	}
@@ -468,19 +464,15 @@ func (p *pass) keep(a *archive, compress bool) error {
 //  5. the plain file is removed.
 func (p *pass) compress(a *archive) error {
 	dir, tmp := filepath.Dir(p.path), temporaryOf(a.name+gzipped)
-	x, err := p.begin(a)
-	var writing disk.File
+	_, x, err := p.begin(a)
+	var in, writing disk.File
 	if err == nil {
-		err = p.read(a.name, func(in disk.File) (err error) {
-			writing, err = p.write(tmp, func(out io.WriterAt) error {
-				// gzip writes some hundred bytes at a time
-				buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
-				if err := zip(buffered, in, a.name, x); err != nil {
-					return err
-				}
-				return buffered.Flush()
-			})
-			return err
+		in, err = p.disk.OpenFile(filepath.Join(dir, a.name), os.O_RDONLY, 0)
+	}
+	if err == nil {
+		defer in.Close() //nolint:errcheck // it is only read
+		writing, err = p.write(tmp, func(out io.WriterAt) error {
+			return Compress(out, in, a.name, x)
 		})
 	}
 	if writing != nil {
@@ -489,7 +481,7 @@ func (p *pass) compress(a *archive) error {
 	if err != nil {
 		return fmt.Errorf("compress journal: %w", errors.Join(err, p.File.remove(tmp)))
 	}
-	indexErr := p.writeIndex(a.name, x.Builder)
+	indexErr := p.writeIndex(a.name, x)
 	if err := p.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, a.name+gzipped)); err != nil {
 		return fmt.Errorf("compress journal: %w", err)
 	}
@@ -502,55 +494,40 @@ func (p *pass) compress(a *archive) error {
 	return errors.Join(indexErr, err)
 }
 
-// index makes the index of a rotated file. One that is damaged gets none.
+// index makes the index of a rotated file. One that is damaged gets none. Close does not wait for a large one: it makes
+// reading fail.
 func (p *pass) index(a *archive) error {
-	x, err := p.begin(a)
+	s, x, err := p.begin(a)
 	if err != nil {
 		return fmt.Errorf("index journal: %w", err)
 	}
-	name, fill := a.file(), fill
-	if a.upTo > 0 || !a.plain {
-		fill = unzip
-	}
 	var failed *fs.PathError
-	switch err := p.read(name, func(in disk.File) error { return fill(in, x) }); {
+	switch err := s.AddTo(p.tidy.ctx, x); {
 	case errors.As(err, &failed) || p.tidy.ctx.Err() != nil:
 		return fmt.Errorf("index journal: %w", err)
 	case err != nil:
-		p.log.Warn("a rotated journal file is damaged and gets no index", zap.String("name", name), zap.Error(err))
+		p.log.Warn("a rotated journal file is damaged and gets no index", zap.String("name", a.file()), zap.Error(err))
 		p.tidy.bare[a.name] = true
 		return nil
 	}
-	return p.writeIndex(a.name, x.Builder)
+	return p.writeIndex(a.name, x)
 }
 
 // begin begins the index of a file.
-func (p *pass) begin(a *archive) (*lineIndexer, error) {
+func (p *pass) begin(a *archive) (Segment, *index.Builder, error) {
 	s, err := p.segment(a)
-	x := &lineIndexer{Builder: index.NewBuilder(s.Head)}
+	x := index.NewBuilder(s.Head)
 	if len(p.base) >= FullEvery {
 		x.Fill(p.base, p.oldest)
 	}
-	return x, err
-}
-
-// read calls fn with a file beside the active one. Close does not wait for a large one: it makes reading fail.
-func (j *File) read(name string, fn func(disk.File) error) error {
-	in, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer in.Close() //nolint:errcheck // it is only read
-	defer context.AfterFunc(j.tidy.ctx, func() { _ = in.Close() })()
-	return fn(in)
+	return s, x, err
 }
 
 // writeIndex writes the index of a rotated file under a name that nobody reads, syncs it and renames it: a crash leaves
-// none, or what the next pass removes. A file without a line gets none. Close does not wait for a large one: it makes
-// writing fail.
+// none, or what the next pass removes. A file without a line gets none.
 func (j *File) writeIndex(name string, b *index.Builder) error {
 	dir, tmp := filepath.Dir(j.path), temporaryOf(name+indexed)
-	writing, err := j.write(tmp, func(out io.WriterAt) error { return b.Save(stoppable{out, j.tidy.ctx}) })
+	writing, err := j.write(tmp, func(out io.WriterAt) error { return b.Save(out) })
 	if writing != nil {
 		defer writing.Close() //nolint:errcheck // it is synced
 	}
@@ -567,7 +544,10 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 	return nil
 }
 
-// write is disk.WriteTemporary of a file beside the active one.
+// write is disk.WriteTemporary of a file beside the active one. Close does not wait for a large one: it makes writing
+// fail.
 func (j *File) write(name string, fn func(io.WriterAt) error) (disk.File, error) {
-	return disk.WriteTemporary(j.disk, filepath.Join(filepath.Dir(j.path), name), fileMode, fn)
+	return disk.WriteTemporary(j.disk, filepath.Join(filepath.Dir(j.path), name), fileMode, func(out io.WriterAt) error {
+		return fn(stoppable{out, j.tidy.ctx})
+	})
 }

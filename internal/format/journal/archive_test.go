@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/host/disk"
 )
 
 // checkIndexes checks that each index is about its segment and has its lines; and, if all of them are there, that each
@@ -155,7 +154,7 @@ func TestMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range []Segment{s, segments[0]} {
-			lines := Reader{disk: disk.OS, passed: new(atomic.Int64)}
+			lines := Reader{passed: new(atomic.Int64)}
 			at := int64(len(numbered(1)))
 			if err := lines.Open(s, x.Size-at); err != nil {
 				t.Fatal(err)

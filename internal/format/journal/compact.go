@@ -6,11 +6,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -197,11 +195,11 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 		defer kept.Close() //nolint:errcheck // it is removed
 	}
 	var writing disk.File
-	x := &lineIndexer{}
+	var x *index.Builder
 	if err == nil {
-		var head [headSize]byte
-		n, _ := kept.ReadAt(head[:], 0)
-		x.Builder = index.NewBuilder(crc32.Checksum(head[:n], castagnoli))
+		var head Segment
+		_ = head.ReadHead(kept) // what cannot be read, reading it again says
+		x = index.NewBuilder(head.Head)
 		if before != nil && before.Since > 0 {
 			oldest, firstErr := p.firstSeq(&r.all[0])
 			err = firstErr
@@ -210,15 +208,14 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	}
 	if err == nil {
 		writing, err = r.write(zipped, func(out io.WriterAt) error {
-			buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
-			return errors.Join(zip(buffered, kept, is.name, x), buffered.Flush())
+			return Compress(out, kept, is.name, x)
 		})
 	}
 	if writing != nil {
 		defer writing.Close() //nolint:errcheck // it is synced
 	}
 	if err = errors.Join(err, r.File.remove(plain)); err == nil {
-		err = r.writeIndex(is.name, x.Builder)
+		err = r.writeIndex(is.name, x)
 	}
 	if err == nil {
 		err = r.disk.Rename(filepath.Join(dir, zipped), filepath.Join(dir, is.file()))
@@ -226,7 +223,7 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	if err != nil {
 		return is, 0, errors.Join(err, r.File.remove(zipped))
 	}
-	delete(r.tidy.heads.known, filepath.Join(dir, is.file()))
+	r.tidy.lister.Forget(filepath.Join(dir, is.file()))
 	if err := r.disk.SyncDir(dir); err != nil {
 		return is, 0, err
 	}
@@ -307,7 +304,7 @@ func (p *pass) isComplete(a *archive) (bool, error) {
 // sift writes the lines of some files that stay.
 func (r *room) sift(s *sifter, out io.WriterAt, parts []archive) error {
 	s.out = bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
-	in := Reader{disk: r.disk, passed: new(atomic.Int64)}
+	var in Reader
 	defer in.Close()
 	for i := range parts {
 		is, err := r.segment(&parts[i])
@@ -317,7 +314,7 @@ func (r *room) sift(s *sifter, out io.WriterAt, parts []archive) error {
 		for err == nil {
 			var l Line
 			if l, err = in.Next(); err == nil && !l.TooLong() {
-				err = cmp.Or(r.tidy.ctx.Err(), s.take(l.Bytes))
+				err = s.take(l.Bytes)
 			}
 		}
 		if !errors.Is(err, io.EOF) { // a torn end is no line

@@ -160,8 +160,12 @@ func (a *active) adopt() (ours bool, err error) {
 	a.endsAt(info.Size())
 	// What a killed predecessor wrote may not be on disk yet.
 	a.unsynced = a.unsynced || a.size > 0
-	a.firstSeq, ours, err = headOf(a.f)
-	return ours, err
+	var head Segment
+	if err := head.ReadHead(a.f); err != nil {
+		return false, fmt.Errorf("read journal: %w", err)
+	}
+	a.firstSeq = head.FirstSeq
+	return head.Unread == nil, nil
 }
 
 // OpenFile opens or creates the journal file at path, in an existing folder: disk.ErrLocked where another process has
@@ -186,6 +190,7 @@ func OpenFile(path string, o Options) (*File, error) {
 	path = disk.Real(path)
 	j := &File{path: path, name: namingOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
 	j.options.Store(&o)
+	j.reading.lister.Disk, j.tidy.lister.Disk = o.Disk, o.Disk
 	j.idle.L = &j.mu
 	if err := j.open(); err != nil {
 		_ = f.Close() // nothing was written

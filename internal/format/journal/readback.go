@@ -42,7 +42,7 @@ type reading struct {
 	lastSeq       atomic.Uint64 // of the last line that was found
 	at            *Position     // for the callback
 	passed, total atomic.Int64  // bytes
-	heads         headReader    // for listings, which a start alone makes
+	lister        Lister        // for a start alone
 }
 
 // Position returns the place after the line that ReadBack passes to its callback, which alone may call it.
@@ -66,7 +66,7 @@ func (j *File) Fresh() (bool, error) {
 
 // segments returns one segment for each first line, in the order of seq, the open file last.
 func (j *File) segments() ([]Segment, error) {
-	all, err := listSegments(j.disk, j.path, &j.reading.heads)
+	all, err := j.reading.lister.List(j.path)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (j *File) reader(all []Segment, passedOver int) Reader {
 	}
 	j.reading.passed.Store(passed)
 	j.reading.total.Store(total)
-	return Reader{disk: j.disk, passed: &j.reading.passed}
+	return Reader{passed: &j.reading.passed}
 }
 
 // Holds reports whether the line seq ends at m.
@@ -122,7 +122,7 @@ func (j *File) Holds(m Mark, seq uint64) (bool, error) {
 	if err != nil || i < 0 {
 		return false, err
 	}
-	r := Reader{disk: j.disk, passed: new(atomic.Int64)}
+	var r Reader
 	defer r.Close()
 	return r.openAt(all[i], m.Offset, seq)
 }

@@ -57,7 +57,6 @@ type Reader struct {
 
 	unzipped members // of a compressed file
 
-	disk   disk.FS       // default disk.OS
 	passed *atomic.Int64 // bytes that were read of files, as they are on disk
 }
 
@@ -74,13 +73,13 @@ func (r *Reader) Reset(in io.Reader, offset int64) {
 // listed is read all the same; one that is gone is fs.ErrNotExist.
 func (r *Reader) Open(s Segment, offset int64) error {
 	r.Close()
-	if r.disk == nil {
-		r.disk, r.passed = disk.OS, new(atomic.Int64)
+	if r.passed == nil {
+		r.passed = new(atomic.Int64)
 	}
 	f, size := s.file, s.Size
 	if f == nil {
 		var err error
-		if f, err = s.open(r.disk); err != nil {
+		if f, err = s.open(); err != nil {
 			return fmt.Errorf("read journal: %w", err)
 		}
 		r.file, size = f, math.MaxInt64
@@ -230,7 +229,7 @@ func (s *Segment) Backward() (b *Backward, ok bool, err error) {
 	if s.Gzip {
 		return nil, false, nil
 	}
-	f, err := s.open(disk.OS)
+	f, err := s.open()
 	if err != nil || s.Gzip { // compressed since it was listed
 		if f != nil {
 			_ = f.Close() // nothing was read

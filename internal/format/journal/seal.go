@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/host/disk"
 )
 
 // Seal returns what a SEALED line is to say of the oldest committed rotated file that begins after a line; nil where
@@ -72,7 +71,7 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 		if s.FirstSeq != *after+1 && again(s) {
 			return
 		}
-		is, err := s.Seal(t.ctx, j.disk)
+		is, err := s.Seal(t.ctx)
 		switch {
 		case t.ctx.Err() != nil || err == nil && is.To > committed:
 			return
@@ -91,8 +90,8 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 }
 
 // Seal reads the segment, and returns what is to be said of it but for the chain.
-func (s *Segment) Seal(ctx context.Context, d disk.FS) (is line.Seal, err error) {
-	f, err := s.open(d)
+func (s *Segment) Seal(ctx context.Context) (is line.Seal, err error) {
+	f, err := s.open()
 	if err != nil {
 		return is, err
 	}
@@ -105,7 +104,7 @@ func (s *Segment) Seal(ctx context.Context, d disk.FS) (is line.Seal, err error)
 	}
 	sum, last := sha256.New(), new(lastLine)
 	is.From = s.FirstSeq
-	if is.Size, err = io.CopyBuffer(io.MultiWriter(sum, last), in, make([]byte, copyBuffer)); err != nil {
+	if is.Size, err = io.CopyBuffer(io.MultiWriter(sum, last), in, make([]byte, readBuffer)); err != nil {
 		return is, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	if is.To, _ = lineSeq(last.head); is.To < is.From {

@@ -82,14 +82,14 @@ func TestSnapshotUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := snapshot(denied{disk.OS, path}, path)
+	all, err := (&Lister{Disk: denied{disk.OS, path}}).snapshot(path)
 	if want := []Segment{{Path: path, Active: true, Unread: fs.ErrPermission}}; err != nil || !cmp.Equal(want, all, cmpopts.IgnoreUnexported(Segment{}), cmpopts.EquateErrors()) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if err := os.WriteFile(rotated, []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, err = snapshot(disk.OS, path)
+	all, err = Snapshot(path)
 	if err != nil || len(all) != 2 || all[0].Path != rotated || !errors.Is(all[0].Unread, ErrNoLine) || all[1].Unread != nil {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -100,10 +100,11 @@ func TestSnapshotUnread(t *testing.T) {
 	}
 }
 
-func TestFirstSeq(t *testing.T) {
+func TestReadHead(t *testing.T) {
 	for text, want := range map[string]uint64{`{"seq":12,`: 12, "": 0, `{"se`: 0, "else": 0} {
-		if got, err := FirstSeq(strings.NewReader(text)); got != want || err != nil {
-			t.Errorf("%q: %d, %v", text, got, err)
+		var s Segment
+		if err := s.ReadHead(strings.NewReader(text)); s.FirstSeq != want || err != nil || (s.Unread != nil) != (text == "else") {
+			t.Errorf("%q: %+v, %v", text, s, err)
 		}
 	}
 }

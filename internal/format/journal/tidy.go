@@ -25,7 +25,7 @@ const (
 	tidyRetry = 5 * time.Second
 	tidyEvery = 10 * time.Minute
 
-	copyBuffer = 256 << 10 // bytes that are compressed or written at once
+	copyBuffer = 256 << 10 // bytes that are written at once
 )
 
 // tidier compresses and removes rotated files, in a goroutine of its own. What there is to do it finds in the folder
@@ -35,7 +35,7 @@ type tidier struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	wake    chan struct{} // holds one
-	heads   headReader    // owned by the goroutine
+	lister  Lister        // owned by the goroutine
 	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
 
 	bare   map[string]bool  // rotated files of which no index can be made; owned by the goroutine
