@@ -54,7 +54,7 @@ func follow(base []*index.Index, x *index.Index) []*index.Index {
 }
 
 func reindex(ctx context.Context, j *archive.Journal, s *archive.Segment, base []*index.Index) error {
-	if len(base) < journal.FullEvery {
+	if len(base) < index.FullEvery {
 		base = nil
 	}
 	content, err := s.BuildIndex(ctx, base, j.Segments[0].FirstSeq)

@@ -72,6 +72,10 @@ func NewBuilder(head uint32) *Builder {
 		names: make(map[string]string)}
 }
 
+// FullEvery is how many segments there are from one with a full index to the next: the fewer, the more room they take,
+// and the more, the more of them a query reads.
+const FullEvery = 4
+
 // Fill makes it a full index, with what was there when the segment began: as the indexes say of the segments before,
 // from a full one on or from the journal's oldest one. Of objects whose last line is in a segment older than the one
 // that begins with the line oldest nothing is kept. AppendTo reads the indexes.

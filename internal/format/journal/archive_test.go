@@ -17,7 +17,7 @@ import (
 )
 
 // checkIndexes checks that each index is about its segment and has its lines; and, if all of them are there, that each
-// rotated segment has one.
+// Rotated segment has one.
 func (k *keeper) checkIndexes(there bool) error {
 	segments, err := Segments(k.path)
 	if err != nil {
@@ -154,14 +154,14 @@ func TestMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range []Segment{s, segments[0]} {
-			lines := Reader{passed: new(atomic.Int64)}
+			lines := Reader{Passed: new(atomic.Int64)}
 			at := int64(len(numbered(1)))
 			if err := lines.Open(s, x.Size-at); err != nil {
 				t.Fatal(err)
 			}
 			lines.Close()
-			if zipped, _ := x.Member(x.Size - at); zipped == 0 || lines.passed.Load() > int64(len(content))-zipped {
-				t.Errorf("the last line was found behind %d of %d bytes; its member begins at %d", lines.passed.Load(), len(content), zipped)
+			if zipped, _ := x.Member(x.Size - at); zipped == 0 || lines.Passed.Load() > int64(len(content))-zipped {
+				t.Errorf("the last line was found behind %d of %d bytes; its member begins at %d", lines.Passed.Load(), len(content), zipped)
 			}
 		}
 	})
@@ -215,7 +215,7 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// TestEditedLine edits a line of a file without changing its length: the index made at its rotation says so.
+// TestEditedLine edits a line of a file without changing its length: the index made at its Rotation says so.
 func TestEditedLine(t *testing.T) {
 	for _, zip := range []bool{false, true} {
 		text := strings.ReplaceAll(lines(1, 3), `}`, `,"object":{"a":"one"}}`)

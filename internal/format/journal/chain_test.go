@@ -16,7 +16,7 @@ func folderWith(t *testing.T, files map[string]string) *File {
 	dir := t.TempDir()
 	for name, content := range files {
 		b := []byte(content)
-		if strings.HasSuffix(name, gzipped) {
+		if strings.HasSuffix(name, Gzipped) {
 			var z bytes.Buffer
 			w := gzip.NewWriter(&z)
 			_, err := w.Write(b)

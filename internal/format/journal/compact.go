@@ -188,7 +188,7 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	if err != nil {
 		return is, 0, err
 	}
-	plain, zipped := temporaryOf(is.file()+sifted), temporaryOf(is.file())
+	plain, zipped := TemporaryName(is.file()+Sifted), TemporaryName(is.file())
 	s := sifter{of: of, limit: r.limit}
 	kept, err := r.write(plain, func(out io.WriterAt) error { return r.sift(&s, out, parts) })
 	if kept != nil {
@@ -227,7 +227,7 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	if err := r.disk.SyncDir(dir); err != nil {
 		return is, 0, err
 	}
-	for _, name := range []string{is.file(), is.name + indexed} {
+	for _, name := range []string{is.file(), is.name + Indexed} {
 		info, err := r.disk.Stat(filepath.Join(dir, name))
 		if err != nil {
 			return is, 0, err
@@ -243,9 +243,9 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 
 // replace removes what another file was made of.
 func (j *File) replace(a, by *archive) error {
-	errs := []error{j.remove(a.name), j.remove(a.name + gzipped)}
+	errs := []error{j.remove(a.name), j.remove(a.name + Gzipped)}
 	if a.name != by.name {
-		errs = append(errs, j.remove(a.name+indexed))
+		errs = append(errs, j.remove(a.name+Indexed))
 	}
 	if a.upTo > 0 && a.file() != by.file() {
 		errs = append(errs, j.remove(a.file()))

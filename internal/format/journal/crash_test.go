@@ -122,17 +122,17 @@ func (k *keeper) files() string {
 	var parts []string
 	for _, e := range entries {
 		name := e.Name()
-		if name == filepath.Base(disk.OwnerPath(k.path)) || strings.HasSuffix(name, indexed) {
+		if name == filepath.Base(disk.OwnerPath(k.path)) || strings.HasSuffix(name, Indexed) {
 			continue
 		}
-		if strings.HasSuffix(name, gzipped) && slices.ContainsFunc(entries, func(o os.DirEntry) bool { return o.Name()+gzipped == name }) {
+		if strings.HasSuffix(name, Gzipped) && slices.ContainsFunc(entries, func(o os.DirEntry) bool { return o.Name()+Gzipped == name }) {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(filepath.Dir(k.path), name))
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		if strings.HasSuffix(name, gzipped) {
+		if strings.HasSuffix(name, Gzipped) {
 			z, err := gzip.NewReader(bytes.NewReader(content))
 			if err != nil {
 				k.t.Fatalf("%s: %v", name, err)
@@ -143,12 +143,12 @@ func (k *keeper) files() string {
 		}
 		parts = append(parts, string(content))
 	}
-	seqOf := func(s string) uint64 { n, _ := lineSeq([]byte(s)); return n }
+	seqOf := func(s string) uint64 { n, _ := SeqOf([]byte(s)); return n }
 	slices.SortFunc(parts, func(a, b string) int { return cmp.Compare(seqOf(a), seqOf(b)) })
 	return strings.Join(parts, "")
 }
 
-// names are the folder's files. The time of a rotation is left out, and so are the owner file and the indexes of files that
+// names are the folder's files. The time of a Rotation is left out, and so are the owner file and the indexes of files that
 // are there.
 func (k *keeper) names() string {
 	k.t.Helper()
@@ -159,17 +159,17 @@ func (k *keeper) names() string {
 	count := make(map[string]int)
 	for _, e := range entries {
 		name := e.Name()
-		of, index := strings.CutSuffix(name, indexed)
-		index = index && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == of || e.Name() == of+gzipped })
+		of, index := strings.CutSuffix(name, Indexed)
+		index = index && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == of || e.Name() == of+Gzipped })
 		if name == filepath.Base(disk.OwnerPath(k.path)) || index {
 			continue
 		}
-		if r, ok := namingOf(k.path).parse(name); ok {
+		if r, ok := NamesOf(k.path).Parse(name); ok {
 			name = "rotated"
-			if r.compressed {
-				name += gzipped
+			if r.Compressed {
+				name += Gzipped
 			}
-			if time.Since(r.at) < 0 {
+			if time.Since(r.At) < 0 {
 				k.t.Errorf("%s is named in the future", e.Name())
 			}
 		}
@@ -292,7 +292,7 @@ func crashOnce(t *testing.T, o Options, crashAt uint64, fault faultdisk.Fault, n
 func outline(all string) string {
 	var b strings.Builder
 	for l := range strings.Lines(all) {
-		n, ok := lineSeq([]byte(l))
+		n, ok := SeqOf([]byte(l))
 		if !ok || l != numbered(n) {
 			fmt.Fprintf(&b, "%q ", l)
 			continue

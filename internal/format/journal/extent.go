@@ -49,7 +49,7 @@ func (j *File) began(line []byte) {
 	if now.Segments > 1 || !now.Oldest.IsZero() {
 		return
 	}
-	now.Oldest = lineTime(line)
-	now.FirstSeq, _ = lineSeq(line)
+	now.Oldest = TimeOf(line)
+	now.FirstSeq, _ = SeqOf(line)
 	j.extent.Store(&now)
 }

@@ -40,7 +40,7 @@ func (r *rig) reaches(first uint64, segments int) {
 	}
 }
 
-// How far back the journal reaches is known from its first line on, after each rotation and removal, and when it is opened
+// How far back the journal reaches is known from its first line on, after each Rotation and removal, and when it is opened
 // again; also where others have taken files away.
 func TestExtent(t *testing.T) {
 	inBubble(t, Options{MaxSize: 700, MaxFiles: 4, MaxAge: time.Hour, Compress: true}, func(r *rig) {
@@ -121,13 +121,13 @@ func TestLineTime(t *testing.T) {
 		`{"seq":12,"term":3,"time":"2026-11-20T16:00:05Z"}`: at, `{"seq":12,"term":3}`: {},
 		`{"seq":12,"time":"2026-11-20T16:00`: {}, `{"seq":12,"id":""`: {}, "else": {}, "": {}, `{"seq":12,"time":"yesterday"`: {},
 	} {
-		if got := lineTime([]byte(text)); !got.Equal(want) {
+		if got := TimeOf([]byte(text)); !got.Equal(want) {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 }
 
-// An error of a rotation can be told from one of a write.
+// An error of a Rotation can be told from one of a write.
 func TestRotationError(t *testing.T) {
 	var blind atomic.Bool
 	inBubble(t, Options{MaxSize: 300, Disk: blindDisk{disk.OS, &blind}}, func(r *rig) {

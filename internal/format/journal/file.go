@@ -14,7 +14,7 @@
 // # The files
 //
 //	journal.jsonl                                  active: the one appended to
-//	journal-2026-11-20T16-10-22.123.jsonl          rotated, named by the time of its rotation (UTC)
+//	journal-2026-11-20T16-10-22.123.jsonl          rotated, named by the time of its Rotation (UTC)
 //	journal-2026-11-20T16-10-22.123.jsonl.gz       the same, compressed
 //	.journal-2026-11-20T16-10-22.123.jsonl.gz.tmp  being compressed; nobody reads it
 //	.journal.jsonl.owner                           the id of the process that appends (see disk.Owner)
@@ -57,8 +57,6 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-const fileMode = 0o640
-
 var (
 	// ErrNotJournal says that the file holds something else.
 	ErrNotJournal = errors.New("not a journal of kubejournal")
@@ -66,8 +64,6 @@ var (
 	ErrDamaged = errors.New("damaged")
 	// ErrBadLine is for ReadBack's callback: the line is not one of ours.
 	ErrBadLine = errors.New("not a journal line")
-
-	lineHead = []byte(`{"seq":`)
 )
 
 // Mark is a place between two lines of a journal file.
@@ -81,7 +77,7 @@ type Options struct {
 	// bytes above which the active file is rotated; 0 is never. Only a single longer line makes it larger
 	MaxSize  int64
 	MaxAge   time.Duration // how long ago a file may have been rotated before it is removed; 0 is for ever
-	MaxFiles int           // rotated files that are kept, and all that are younger than MinAge; 0 is all
+	MaxFiles int           // Rotated files that are kept, and all that are younger than MinAge; 0 is all
 	// MinAge is how long ago a line must have been written at least before it is removed, as long as its namespace is
 	// not the one that takes most room: see compact.go.
 	MinAge time.Duration
@@ -99,7 +95,7 @@ type Options struct {
 	Removed func(limit string, lines int)
 }
 
-// RotationError is an error of Write where not the write failed, but the rotation before it.
+// RotationError is an error of Write where not the write failed, but the Rotation before it.
 type RotationError struct{ Err error }
 
 func (e *RotationError) Error() string { return e.Err.Error() }
@@ -110,7 +106,7 @@ func (e *RotationError) Unwrap() error { return e.Err }
 // writes.
 type File struct {
 	path    string // of the active file, no symbolic link
-	name    naming
+	name    Names
 	disk    disk.FS
 	options atomic.Pointer[Options]
 	log     *zap.Logger
@@ -182,13 +178,13 @@ func OpenFile(path string, o Options) (*File, error) {
 	if err := disk.CheckLink(path); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, FileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	// Rotated files lie beside the file that a link leads to.
 	path = disk.Real(path)
-	j := &File{path: path, name: namingOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
+	j := &File{path: path, name: NamesOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
 	j.options.Store(&o)
 	j.reading.lister.Disk, j.tidy.lister.Disk = o.Disk, o.Disk
 	j.idle.L = &j.mu
@@ -325,7 +321,7 @@ func (j *File) append(p []byte) (int, error) {
 	a.unsynced = true
 	n, err := a.f.WriteAt(p, a.size)
 	if a.size == 0 && n > 0 {
-		a.firstSeq, _ = lineSeq(p)
+		a.firstSeq, _ = SeqOf(p)
 		j.began(p[:n])
 	}
 	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {

@@ -111,8 +111,8 @@ func TestForeignRotatedFile(t *testing.T) {
 	if _, err := f.Write([]byte(lines[1])); err != nil {
 		t.Fatal(err)
 	}
-	all, _, err := readArchives(disk.OS, dir, namingOf(path))
-	if err != nil || len(all) != 1 || !namingOf(path).related(all[0].name) || strings.HasPrefix(all[0].name, "journal-9999") {
+	all, _, err := readArchives(disk.OS, dir, NamesOf(path))
+	if err != nil || len(all) != 1 || !NamesOf(path).related(all[0].name) || strings.HasPrefix(all[0].name, "journal-9999") {
 		t.Errorf("%v, %v", all, err)
 	}
 	if _, err := os.Stat(planted); err != nil {

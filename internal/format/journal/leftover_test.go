@@ -100,12 +100,12 @@ func removeAll(j *File, by string) error {
 func TestNamesOfWriters(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.jsonl")
-	f, err := createTemporary(IndexPath(filepath.Join(dir, rotatedName+gzipped)))
+	f, err := createTemporary(IndexPath(filepath.Join(dir, rotatedName+Gzipped)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if name := filepath.Base(f.Name()); !namingOf(path).leftOver(name) {
+	if name := filepath.Base(f.Name()); !NamesOf(path).LeftOver(name) {
 		t.Errorf("%s is not known", name)
 	}
 	if err := RemoveLeftOvers(path); err != nil || len(there(t, dir, []string{filepath.Base(f.Name())})) == 0 {
@@ -117,11 +117,11 @@ func TestNamesOfWriters(t *testing.T) {
 	if err := RemoveLeftOvers(path); err != nil || len(there(t, dir, []string{filepath.Base(f.Name())})) > 0 {
 		t.Errorf("it was left: %v", err)
 	}
-	if err := WriteIndex(filepath.Join(dir, rotatedName+gzipped), []byte("an index")); err != nil {
+	if err := WriteIndex(filepath.Join(dir, rotatedName+Gzipped), []byte("an index")); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 || entries[0].Name() != rotatedName+indexed {
+	if err != nil || len(entries) != 1 || entries[0].Name() != rotatedName+Indexed {
 		t.Errorf("%v, %v", entries, err)
 	}
 }

@@ -8,23 +8,29 @@ import (
 	"time"
 )
 
+// What follows the name of a plain file.
 const (
-	timeLayout = "2006-01-02T15-04-05.000" // of a rotated file's name, UTC
-	gzipped    = ".gz"
-	compacted  = ".compacted-" // behind the name of the plain file; the last line's seq and gzipped follow
-	indexed    = ".index"      // behind the name of the plain file
-	covered    = ".coverage"
+	Gzipped   = ".gz"
+	Indexed   = ".index"
+	covered   = ".coverage"
+	compacted = ".compacted-" // the last line's seq and Gzipped follow
 )
 
-// naming gives and recognizes the names of a journal's files: those of journal.jsonl begin with journal- and a time.
-type naming struct {
+const timeLayout = "2006-01-02T15-04-05.000" // of a rotated file's name, UTC
+
+// FileMode is that of new files.
+const FileMode = 0o640
+
+// Names gives and recognizes the names of a journal's files: those of journal.jsonl begin with journal- and a time.
+type Names struct {
 	active string // journal.jsonl
 	stem   string // journal
 	ext    string // .jsonl
 }
 
-func namingOf(path string) naming {
-	n := naming{active: filepath.Base(path)}
+// NamesOf returns the names of the files of the journal at path.
+func NamesOf(path string) Names {
+	n := Names{active: filepath.Base(path)}
 	n.ext = filepath.Ext(n.active)
 	n.stem = strings.TrimSuffix(n.active, n.ext)
 	if n.stem == "" {
@@ -33,45 +39,45 @@ func namingOf(path string) naming {
 	return n
 }
 
-// rotated returns the name of a file that was rotated at t.
-func (n naming) rotated(t time.Time) string {
+// Rotated returns the name of a file that was rotated at t.
+func (n Names) Rotated(t time.Time) string {
 	return n.stem + "-" + t.UTC().Format(timeLayout) + n.ext
 }
 
 var rotatedForm = regexp.MustCompile(`(?s)^(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})(\.[^.]*)?$`)
 
-// rotation is what the name of a rotated file says.
-type rotation struct {
-	of         naming
-	plain      string // the name before it was compressed
-	at         time.Time
-	compressed bool
-	upTo       uint64 // of a compacted file: the seq of its last line; else 0
+// Rotation is what the name of a rotated file says.
+type Rotation struct {
+	of         Names
+	Plain      string // the name before it was compressed
+	At         time.Time
+	Compressed bool
+	UpTo       uint64 // of a compacted file: the seq of its last line; else 0
 }
 
 // parseRotated takes the name of a rotated file of any journal apart; ok is false for any other name.
-func parseRotated(name string) (r rotation, ok bool) {
-	r.plain, r.compressed = strings.CutSuffix(name, gzipped)
-	if at := strings.LastIndex(r.plain, compacted); at >= 0 && r.compressed {
-		n, err := strconv.ParseUint(r.plain[at+len(compacted):], 10, 64)
+func parseRotated(name string) (r Rotation, ok bool) {
+	r.Plain, r.Compressed = strings.CutSuffix(name, Gzipped)
+	if at := strings.LastIndex(r.Plain, compacted); at >= 0 && r.Compressed {
+		n, err := strconv.ParseUint(r.Plain[at+len(compacted):], 10, 64)
 		if err != nil || n == 0 {
 			return r, false
 		}
-		r.plain, r.upTo = r.plain[:at], n
+		r.Plain, r.UpTo = r.Plain[:at], n
 	}
-	parts := rotatedForm.FindStringSubmatch(r.plain)
+	parts := rotatedForm.FindStringSubmatch(r.Plain)
 	if parts == nil {
 		return r, false
 	}
 	var err error
-	r.at, err = time.Parse(timeLayout, parts[2])
-	r.of = naming{active: parts[1] + parts[3], stem: parts[1], ext: parts[3]}
+	r.At, err = time.Parse(timeLayout, parts[2])
+	r.of = Names{active: parts[1] + parts[3], stem: parts[1], ext: parts[3]}
 	return r, err == nil
 }
 
-// compactedName returns the name of a compacted file, by that of its first part and its last line's seq.
-func compactedName(plain string, upTo uint64) string {
-	return plain + compacted + strconv.FormatUint(upTo, 10) + gzipped
+// CompactedName returns the name of a compacted file, by that of its first part and its last line's seq.
+func CompactedName(plain string, upTo uint64) string {
+	return plain + compacted + strconv.FormatUint(upTo, 10) + Gzipped
 }
 
 // IsRotated reports whether a file has the name of a rotated one, of any journal: nothing will be appended to it.
@@ -80,8 +86,16 @@ func IsRotated(path string) bool {
 	return ok
 }
 
-// parse takes the name of a rotated file of this journal apart; ok is false for any other name.
-func (n naming) parse(name string) (r rotation, ok bool) {
+// IndexPath returns the path of the index of a rotated segment, compressed or not.
+func IndexPath(segment string) string {
+	if r, ok := parseRotated(filepath.Base(segment)); ok {
+		return filepath.Join(filepath.Dir(segment), r.Plain) + Indexed
+	}
+	return strings.TrimSuffix(segment, Gzipped) + Indexed
+}
+
+// Parse takes the name of a rotated file of this journal apart; ok is false for any other name.
+func (n Names) Parse(name string) (r Rotation, ok bool) {
 	r, ok = parseRotated(name)
 	return r, ok && r.of == n
 }
@@ -89,11 +103,11 @@ func (n naming) parse(name string) (r rotation, ok bool) {
 // related reports whether a file may hold lines of this journal: kubejournal has rotated it, or logrotate has, as
 // journal.jsonl.1, journal.jsonl-20261120 or journal-20261120.jsonl. Another journal, such as journal-eu.jsonl, does
 // not.
-func (n naming) related(name string) bool {
-	if _, ok := n.parse(name); ok {
+func (n Names) related(name string) bool {
+	if _, ok := n.Parse(name); ok {
 		return true
 	}
-	name = strings.TrimSuffix(name, gzipped)
+	name = strings.TrimSuffix(name, Gzipped)
 	if rest, ok := strings.CutPrefix(name, n.active); ok {
 		return len(rest) > 1 && (rest[0] == '.' || rest[0] == '-') && isDigit(rest[1])
 	}

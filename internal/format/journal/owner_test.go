@@ -208,7 +208,7 @@ func TestTwoProcesses(t *testing.T) {
 				next.file.Close()
 				want := uint64(1)
 				for l := range strings.Lines(contentOf(t, first.path)) {
-					if seq, ok := lineSeq([]byte(l)); !ok || seq != want {
+					if seq, ok := SeqOf([]byte(l)); !ok || seq != want {
 						t.Fatalf("order %v: line %d is %q", order, want, l)
 					}
 					want++
@@ -394,11 +394,11 @@ func TestVerifyBehindFailedWrite(t *testing.T) {
 	})
 }
 
-// Neither a reader of the journal nor its rotation takes the owner file for a file of it.
+// Neither a reader of the journal nor its Rotation takes the owner file for a file of it.
 func TestOwnerFileIsNoSegment(t *testing.T) {
 	for _, path := range []string{"journal.jsonl", ".journal.jsonl", "journal", "1", ".1"} {
-		n, own := namingOf(path), filepath.Base(disk.OwnerPath(path))
-		if _, rotated := n.parse(own); rotated || n.related(own) || n.leftOver(own) || IsRotated(own) {
+		n, own := NamesOf(path), filepath.Base(disk.OwnerPath(path))
+		if _, rotated := n.Parse(own); rotated || n.related(own) || n.LeftOver(own) || IsRotated(own) {
 			t.Errorf("%s is taken for a file of %s", own, path)
 		}
 	}

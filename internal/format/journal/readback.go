@@ -78,7 +78,7 @@ func (j *File) segments() ([]Segment, error) {
 	if first == 0 {
 		first = math.MaxUint64 // behind all others
 	}
-	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true, file: j.active.f}), nil
+	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true, File: j.active.f}), nil
 }
 
 // foreign reports whether a file may be somebody else's, who has put it among the journal's. It is logged once, and
@@ -112,7 +112,7 @@ func (j *File) reader(all []Segment, passedOver int) Reader {
 	}
 	j.reading.passed.Store(passed)
 	j.reading.total.Store(total)
-	return Reader{passed: &j.reading.passed}
+	return Reader{Passed: &j.reading.passed}
 }
 
 // Holds reports whether the line seq ends at m.
@@ -124,7 +124,7 @@ func (j *File) Holds(m Mark, seq uint64) (bool, error) {
 	}
 	var r Reader
 	defer r.Close()
-	return r.openAt(all[i], m.Offset, seq)
+	return r.OpenAfter(all[i], m.Offset, seq)
 }
 
 // Scan calls fn with the lines of all segments, in order, and changes nothing. A line that is torn or damaged, or that
@@ -208,7 +208,7 @@ func (j *File) readBack(b *replay) (Tail, error) {
 		var start int64
 		committed := s.FirstSeq == b.from.FirstSeq
 		if b.seq > 0 && committed {
-			ok, err := r.openAt(s, b.from.Offset, b.seq)
+			ok, err := r.OpenAfter(s, b.from.Offset, b.seq)
 			if err != nil {
 				return Tail{}, err
 			}

@@ -33,7 +33,7 @@ type Line struct {
 }
 
 // Time returns when the line was received; zero where that cannot be read.
-func (l *Line) Time() time.Time { return lineTime(l.Bytes) }
+func (l *Line) Time() time.Time { return TimeOf(l.Bytes) }
 
 // TooLong reports whether the line is longer than one can be.
 func (l *Line) TooLong() bool { return len(l.Bytes) >= maxLine }
@@ -41,13 +41,15 @@ func (l *Line) TooLong() bool { return len(l.Bytes) >= maxLine }
 func lineOf(b []byte, offset int64) Line {
 	l := Line{Offset: offset, Bytes: b[:len(b)-1]}
 	if len(b) <= maxLine {
-		l.Seq, _ = lineSeq(b)
+		l.Seq, _ = SeqOf(b)
 	}
 	return l
 }
 
 // Reader reads lines forward. The zero value reads nothing; Open or Reset give it an input, and may do so again.
 type Reader struct {
+	Passed *atomic.Int64 // counts the bytes that are read of files, as they are on disk; nil for nobody
+
 	in     *bufio.Reader
 	file   disk.File   // that Open has opened; else nil
 	plain  io.ReaderAt // the file that the input is; nil for any other input
@@ -57,7 +59,6 @@ type Reader struct {
 
 	unzipped members // of a compressed file
 
-	passed *atomic.Int64 // bytes that were read of files, as they are on disk
 }
 
 // Reset begins to read in, whose next byte is at offset.
@@ -73,10 +74,10 @@ func (r *Reader) Reset(in io.Reader, offset int64) {
 // listed is read all the same; one that is gone is fs.ErrNotExist.
 func (r *Reader) Open(s Segment, offset int64) error {
 	r.Close()
-	if r.passed == nil {
-		r.passed = new(atomic.Int64)
+	if r.Passed == nil {
+		r.Passed = new(atomic.Int64)
 	}
-	f, size := s.file, s.Size
+	f, size := s.File, s.Size
 	if f == nil {
 		var err error
 		if f, err = s.open(); err != nil {
@@ -85,8 +86,8 @@ func (r *Reader) Open(s Segment, offset int64) error {
 		r.file, size = f, math.MaxInt64
 	}
 	if !s.Gzip {
-		r.passed.Add(offset)
-		r.Reset(counted{io.NewSectionReader(f, offset, size-offset), r.passed}, offset)
+		r.Passed.Add(offset)
+		r.Reset(counted{io.NewSectionReader(f, offset, size-offset), r.Passed}, offset)
 		r.plain = f
 		return nil
 	}
@@ -95,7 +96,7 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	if s.index != nil && s.index.Zipped == s.Size {
 		zipped, plain = s.index.Member(offset)
 	}
-	err := r.unzipped.reset(counted{io.NewSectionReader(f, zipped, size-zipped), r.passed}, !whole)
+	err := r.unzipped.reset(counted{io.NewSectionReader(f, zipped, size-zipped), r.Passed}, !whole)
 	if err == nil {
 		_, err = io.CopyN(io.Discard, &r.unzipped, offset-plain)
 	}
@@ -106,8 +107,8 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	return nil
 }
 
-// openAt is Open after the line seq where that ends at offset. Otherwise ok is false, and s is read from its beginning.
-func (r *Reader) openAt(s Segment, offset int64, seq uint64) (ok bool, err error) {
+// OpenAfter is Open after the line seq where that ends at offset. Otherwise ok is false, and s is read from its beginning.
+func (r *Reader) OpenAfter(s Segment, offset int64, seq uint64) (ok bool, err error) {
 	if err := r.Open(s, 0); err != nil {
 		return false, err
 	}
@@ -223,8 +224,8 @@ type Backward struct {
 // Backward begins to read a segment from its end; Close must follow. ok is false where it is compressed, which can be
 // read forward alone.
 func (s *Segment) Backward() (b *Backward, ok bool, err error) {
-	if s.file != nil {
-		return NewBackward(s.file, s.Size), true, nil
+	if s.File != nil {
+		return NewBackward(s.File, s.Size), true, nil
 	}
 	if s.Gzip {
 		return nil, false, nil

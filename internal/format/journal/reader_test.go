@@ -25,7 +25,7 @@ func segmentWith(t testing.TB, text string, compress bool) Segment {
 		if err := errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		s.Path, b = s.Path+gzipped, z.Bytes()
+		s.Path, b = s.Path+Gzipped, z.Bytes()
 	}
 	if err := os.WriteFile(s.Path, b, 0o600); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestReaderOpen(t *testing.T) {
 	var r Reader
 	defer r.Close()
 	s := segmentWith(t, lines(1, 3), true)
-	s.Path, s.Gzip = strings.TrimSuffix(s.Path, gzipped), false
+	s.Path, s.Gzip = strings.TrimSuffix(s.Path, Gzipped), false
 	if err := r.Open(s, int64(len(numbered(1)))); err != nil {
 		t.Fatal(err)
 	}

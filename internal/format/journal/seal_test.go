@@ -91,7 +91,7 @@ func TestLastLine(t *testing.T) {
 				t.Fatal(n, err)
 			}
 		}
-		if seq, ok := lineSeq(l.head); !ok || seq != 333 {
+		if seq, ok := SeqOf(l.head); !ok || seq != 333 {
 			t.Errorf("pieces of %d bytes: %q", size, l.head)
 		}
 	}

@@ -40,7 +40,7 @@ type Segment struct {
 	Long      error  // of MakeIndex: which line is longer than one can be, and was passed over; nil where none is
 
 	// where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
-	file  disk.File
+	File  disk.File
 	disk  disk.FS      // default disk.OS
 	index *index.Index // of OpenIndex or MakeIndex
 }
@@ -67,7 +67,7 @@ func (l *Lister) List(path string) ([]Segment, error) {
 
 // list returns the rotated files that cannot be read too.
 func (l *Lister) list(path string) ([]Segment, error) {
-	dir, n := filepath.Dir(path), namingOf(path)
+	dir, n := filepath.Dir(path), NamesOf(path)
 	entries, err := cmp.Or(l.Disk, disk.OS).ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
@@ -84,15 +84,15 @@ func (l *Lister) list(path string) ([]Segment, error) {
 		if !s.Active && !n.related(name) || !e.Type().IsRegular() {
 			continue
 		}
-		plain, compressed := strings.CutSuffix(name, gzipped)
+		plain, compressed := strings.CutSuffix(name, Gzipped)
 		if s.Gzip = compressed && !s.Active; s.Gzip && names[plain] {
 			continue // the same lines
 		}
-		var r rotation
-		if r, s.Ours = n.parse(name); s.Ours && r.upTo > 0 {
+		var r Rotation
+		if r, s.Ours = n.Parse(name); s.Ours && r.UpTo > 0 {
 			// A stranger's would hide the files of this journal.
 			if info, err := e.Info(); err == nil && disk.SharedFolder(dir).Foreign(info) == "" {
-				s.UpTo = r.upTo
+				s.UpTo = r.UpTo
 			}
 		}
 		if err := l.Look(&s); err != nil {
@@ -147,10 +147,10 @@ func (l *Lister) snapshot(path string) ([]Segment, error) {
 			return a.FirstSeq == b.FirstSeq && a.Head == b.Head && a.Active == b.Active
 		})
 		switch n := len(all) - 1; {
-		case same && held.file == nil:
+		case same && held.File == nil:
 			return all, nil
 		case same && held.FirstSeq == all[n].FirstSeq && held.Head == all[n].Head:
-			all[n].file, all[n].Size = held.file, held.Size
+			all[n].File, all[n].Size = held.File, held.Size
 			return all, nil
 		}
 		if err := held.Release(); err != nil {
@@ -180,7 +180,7 @@ func holdActive(all []Segment) (s Segment, err error) {
 		return s, errors.Join(err, f.Close())
 	}
 	_ = s.ReadHead(f) // what cannot be read is not what was listed
-	s.file, s.Size = f, info.Size()
+	s.File, s.Size = f, info.Size()
 	return s, nil
 }
 
@@ -207,10 +207,10 @@ func (s *Segment) HasLine() bool {
 
 // Release closes what Snapshot has opened.
 func (s *Segment) Release() error {
-	if s.file == nil {
+	if s.File == nil {
 		return nil
 	}
-	return s.file.Close()
+	return s.File.Close()
 }
 
 // open opens the segment's file, which may have been compressed since it was listed.
@@ -223,7 +223,7 @@ func (s *Segment) open() (disk.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) || s.Gzip {
 		return f, err
 	}
-	s.Path, s.Gzip = s.Path+gzipped, true
+	s.Path, s.Gzip = s.Path+Gzipped, true
 	if f, err = d.OpenFile(s.Path, os.O_RDONLY, 0); err != nil {
 		return nil, err
 	}
@@ -291,12 +291,15 @@ func (s *Segment) ReadHead(f io.ReaderAt) error {
 
 // setHead notes what the segment begins with.
 func (s *Segment) setHead(b []byte) {
-	if seq, ok := lineSeq(b); ok {
-		s.FirstSeq, s.FirstTime, s.Head = seq, lineTime(b), crc32.Checksum(b, castagnoli)
+	if seq, ok := SeqOf(b); ok {
+		s.FirstSeq, s.FirstTime, s.Head = seq, TimeOf(b), crc32.Checksum(b, castagnoli)
 	} else if !tornHead(b) {
 		s.Unread = ErrNoLine
 	}
 }
+
+// LineHead is what each line begins with.
+var LineHead = []byte(`{"seq":`)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -328,9 +331,9 @@ func (l *Lister) Forget(path string) { delete(l.known, path) }
 // headSize is how many bytes of a file are read to see its first line's seq and time.
 const headSize = 64
 
-// lineSeq returns the number after {"seq": at the beginning of a line.
-func lineSeq(line []byte) (uint64, bool) {
-	rest, ok := bytes.CutPrefix(line, lineHead)
+// SeqOf returns the number after {"seq": at the beginning of a line.
+func SeqOf(line []byte) (uint64, bool) {
+	rest, ok := bytes.CutPrefix(line, LineHead)
 	if !ok {
 		return 0, false
 	}
@@ -343,9 +346,9 @@ func lineSeq(line []byte) (uint64, bool) {
 	return 0, false
 }
 
-// lineTime returns the time after the seq, and the term, at the beginning of a line, zero where there is none.
-func lineTime(line []byte) (t time.Time) {
-	rest, ok := bytes.CutPrefix(line, lineHead)
+// TimeOf returns the time after the seq, and the term, at the beginning of a line, zero where there is none.
+func TimeOf(line []byte) (t time.Time) {
+	rest, ok := bytes.CutPrefix(line, LineHead)
 	if !ok {
 		return t
 	}
@@ -363,9 +366,9 @@ func lineTime(line []byte) (t time.Time) {
 // tornHead reports whether a file that begins with b ends before its first seq does; a power cut may have left zeros.
 func tornHead(b []byte) bool {
 	b = bytes.TrimRight(b, "\x00")
-	if len(b) <= len(lineHead) {
-		return bytes.HasPrefix(lineHead, b)
+	if len(b) <= len(LineHead) {
+		return bytes.HasPrefix(LineHead, b)
 	}
-	_, ok := lineSeq(append(b[:len(b):len(b)], ','))
+	_, ok := SeqOf(append(b[:len(b):len(b)], ','))
 	return ok
 }

@@ -140,7 +140,7 @@ func (unreadableFile) ReadAt([]byte, int64) (int, error) { return 0, faultdisk.E
 
 // A neighbor that cannot be read does not block a start that does not need its lines.
 func TestUnreadableNeighbor(t *testing.T) {
-	for _, name := range []string{rotated1, "journal.jsonl.1", rotated1 + gzipped} {
+	for _, name := range []string{rotated1, "journal.jsonl.1", rotated1 + Gzipped} {
 		whole := folderWith(t, map[string]string{name: lines(1, 3), "journal.jsonl": lines(4, 6)})
 		if err := whole.Close(); err != nil {
 			t.Fatal(err)

@@ -90,7 +90,7 @@ func TestCloseWhileIndexing(t *testing.T) {
 	var r *rig
 	closing := true
 	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
-		if closing && op.Kind == faultdisk.Write && strings.HasSuffix(op.Path, indexed+temporary) {
+		if closing && op.Kind == faultdisk.Write && strings.HasSuffix(op.Path, Indexed+temporary) {
 			r.j.tidy.stop() // as Close does, and then waits for the pass to end
 		}
 		return faultdisk.None
@@ -98,7 +98,7 @@ func TestCloseWhileIndexing(t *testing.T) {
 	inBubble(t, Options{MaxSize: 700, Disk: d}, func(opened *rig) {
 		r = opened
 		indexes := func() int {
-			all, err := filepath.Glob(filepath.Join(filepath.Dir(r.path), "*"+indexed))
+			all, err := filepath.Glob(filepath.Join(filepath.Dir(r.path), "*"+Indexed))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestRemoveInOrder(t *testing.T) {
 	})
 	inBubble(t, Options{MaxSize: 90, MaxFiles: 1, Disk: d}, func(r *rig) {
 		r.write(5)
-		r.wait(0) // a rotation wakes the tidier too
+		r.wait(0) // a Rotation wakes the tidier too
 		if err := errors.Join(r.j.Sync(), r.j.Verify()); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestMaxTotalSize(t *testing.T) {
 // first is seq of the first line that is left.
 func (r *rig) first() uint64 {
 	r.t.Helper()
-	seq, ok := lineSeq([]byte(r.files()))
+	seq, ok := SeqOf([]byte(r.files()))
 	if !ok {
 		r.t.Fatal("there is no line")
 	}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
 )
 
@@ -74,7 +75,7 @@ func measure(out io.Writer, path string, rounds int) error {
 	fmt.Fprintf(out, "BenchmarkRotate/way=all 1 0 ns/op %.3f index-%%\n", 100*float64(indexes)/float64(lines))
 	for round := range rounds {
 		i := 1 + (len(all)-2)*(round+1)/rounds // not the first: what is there before a file may be a part of its index
-		if err := measureOne(out, dir, all[max(0, i-journal.FullEvery):i], all[i]); err != nil {
+		if err := measureOne(out, dir, all[max(0, i-index.FullEvery):i], all[i]); err != nil {
 			return err
 		}
 	}
