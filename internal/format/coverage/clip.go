@@ -100,7 +100,7 @@ func presenceOf(there []journal.Segment) presence {
 }
 
 // has reports whether a segment is there, as itself or in a compacted one.
-func (p presence) has(s *segment) bool {
+func (p presence) has(s *segmentRecord) bool {
 	head, is := p.heads[s.first]
 	return !s.gone && (is && head == s.head || slices.ContainsFunc(p.compacted, func(by journal.Segment) bool {
 		return by.FirstSeq <= s.first && s.first <= by.UpTo
@@ -130,7 +130,7 @@ func (c *content) cut(last uint64) (any bool) {
 // retire takes from all intervals what lies before the journal's first segment, and the segments that are gone with it.
 func (c *content) retire(there []journal.Segment) {
 	is := presenceOf(there)
-	first := slices.IndexFunc(c.segments, func(s segment) bool { return is.has(&s) })
+	first := slices.IndexFunc(c.segments, func(s segmentRecord) bool { return is.has(&s) })
 	floor := int64(math.MaxInt64)
 	if first >= 0 {
 		floor = c.segments[first].time

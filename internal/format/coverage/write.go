@@ -48,7 +48,7 @@ type writing struct {
 type change struct {
 	names  []string
 	named  int // number of the first one
-	begins []segment
+	begins []segmentRecord
 	ended  []numbered
 	dirty  [2]int
 	slots  []interval // those of dirty
@@ -289,7 +289,7 @@ func (f *File) create(b []byte) (disk.File, error) {
 }
 
 // readHeads reads the beginnings of segments.
-func (f *File) readHeads(begins []segment) error {
+func (f *File) readHeads(begins []segmentRecord) error {
 	if len(begins) == 0 {
 		return nil
 	}
