@@ -103,20 +103,20 @@ func TestEarlierJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, segment := range segments {
-		if segment.Active {
+	for i, s := range segments {
+		if s.Active {
 			continue
 		}
-		plain := strings.TrimSuffix(segment.Path, ".gz")
-		content := unzipped(t, segment.Path)
-		err := errors.Join(os.Remove(segment.Path), os.Remove(journal.IndexPath(plain)))
+		plain := strings.TrimSuffix(s.Path, ".gz")
+		content := unzipped(t, s.Path)
+		err := errors.Join(os.Remove(s.Path), os.Remove(journal.IndexPath(plain)))
 		if i%2 == 0 {
 			err = errors.Join(err, os.WriteFile(plain, content, 0o600))
 		} else {
 			var b bytes.Buffer
 			z := gzip.NewWriter(&b)
 			_, writeErr := z.Write(content)
-			err = errors.Join(err, writeErr, z.Close(), os.WriteFile(segment.Path, b.Bytes(), 0o600))
+			err = errors.Join(err, writeErr, z.Close(), os.WriteFile(s.Path, b.Bytes(), 0o600))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // have put beside it.
 func TestFindSeal(t *testing.T) {
 	dir := t.TempDir()
-	segment := func(name string, from, to uint64) Segment {
+	file := func(name string, from, to uint64) Segment {
 		var lines strings.Builder
 		for seq := from; seq <= to; seq++ {
 			fmt.Fprintf(&lines, `{"seq":%d,"time":"2026-11-20T14:00:00Z","type":"X","stream":"s"}`+"\n", seq)
@@ -29,11 +29,11 @@ func TestFindSeal(t *testing.T) {
 		}
 		return s
 	}
-	a, b, c := segment("a", 1, 3), segment("b", 4, 6), segment("c", 7, 9)
-	partOfA, partOfActive := segment("a.copy", 1, 2), segment("active.copy", 10, 10)
-	active := segment("active", 10, 12)
+	a, b, c := file("a", 1, 3), file("b", 4, 6), file("c", 7, 9)
+	partOfA, partOfActive := file("a.copy", 1, 2), file("active.copy", 10, 10)
+	active := file("active", 10, 12)
 	active.Active = true
-	damaged := segment("damaged.gz", 1, 3)
+	damaged := file("damaged.gz", 1, 3)
 	damaged.Gzip = true
 	type pass struct {
 		all  []Segment
