@@ -248,7 +248,9 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 	f.seq = seq
 	if firstSeq > 0 && firstSeq != f.segment.first {
 		f.serial++
-		next := segmentRecord{time: f.now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial}
+		next := segmentRecord{
+			time: f.now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial,
+		}
 		if firstSeq == 1 {
 			next.time = math.MinInt64 // there was no line before
 		}
