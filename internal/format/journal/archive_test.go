@@ -215,7 +215,7 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// TestEditedLine edits a line of a file without changing its length: the index made at its Rotation says so.
+// TestEditedLine edits a line of a file without changing its length: the index made at its rotation says so.
 func TestEditedLine(t *testing.T) {
 	for _, zip := range []bool{false, true} {
 		text := strings.ReplaceAll(lines(1, 3), `}`, `,"object":{"a":"one"}}`)

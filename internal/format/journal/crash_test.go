@@ -148,7 +148,7 @@ func (k *keeper) files() string {
 	return strings.Join(parts, "")
 }
 
-// names are the folder's files. The time of a Rotation is left out, and so are the owner file and the indexes of files that
+// names are the folder's files. The time of a rotation is left out, and so are the owner file and the indexes of files that
 // are there.
 func (k *keeper) names() string {
 	k.t.Helper()

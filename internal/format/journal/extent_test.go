@@ -40,7 +40,7 @@ func (r *rig) reaches(first uint64, segments int) {
 	}
 }
 
-// How far back the journal reaches is known from its first line on, after each Rotation and removal, and when it is opened
+// How far back the journal reaches is known from its first line on, after each rotation and removal, and when it is opened
 // again; also where others have taken files away.
 func TestExtent(t *testing.T) {
 	inBubble(t, Options{MaxSize: 700, MaxFiles: 4, MaxAge: time.Hour, Compress: true}, func(r *rig) {
@@ -127,7 +127,7 @@ func TestLineTime(t *testing.T) {
 	}
 }
 
-// An error of a Rotation can be told from one of a write.
+// An error of a rotation can be told from one of a write.
 func TestRotationError(t *testing.T) {
 	var blind atomic.Bool
 	inBubble(t, Options{MaxSize: 300, Disk: blindDisk{disk.OS, &blind}}, func(r *rig) {

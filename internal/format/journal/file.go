@@ -14,7 +14,7 @@
 // # The files
 //
 //	journal.jsonl                                  active: the one appended to
-//	journal-2026-11-20T16-10-22.123.jsonl          rotated, named by the time of its Rotation (UTC)
+//	journal-2026-11-20T16-10-22.123.jsonl          rotated, named by the time of its rotation (UTC)
 //	journal-2026-11-20T16-10-22.123.jsonl.gz       the same, compressed
 //	.journal-2026-11-20T16-10-22.123.jsonl.gz.tmp  being compressed; nobody reads it
 //	.journal.jsonl.owner                           the id of the process that appends (see disk.Owner)
@@ -95,7 +95,7 @@ type Options struct {
 	Removed func(limit string, lines int)
 }
 
-// RotationError is an error of Write where not the write failed, but the Rotation before it.
+// RotationError is an error of Write where not the write failed, but the rotation before it.
 type RotationError struct{ Err error }
 
 func (e *RotationError) Error() string { return e.Err.Error() }

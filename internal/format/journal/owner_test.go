@@ -394,7 +394,7 @@ func TestVerifyBehindFailedWrite(t *testing.T) {
 	})
 }
 
-// Neither a reader of the journal nor its Rotation takes the owner file for a file of it.
+// Neither a reader of the journal nor its rotation takes the owner file for a file of it.
 func TestOwnerFileIsNoSegment(t *testing.T) {
 	for _, path := range []string{"journal.jsonl", ".journal.jsonl", "journal", "1", ".1"} {
 		n, own := NamesOf(path), filepath.Base(disk.OwnerPath(path))

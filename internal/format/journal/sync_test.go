@@ -101,7 +101,7 @@ func (f heldFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// A Rotation beside a sync that fails waits for it, and writes again what that
+// A rotation beside a sync that fails waits for it, and writes again what that
 // was for: its own sync would not hear of the failure.
 func TestRotateBesideFailingSync(t *testing.T) {
 	dir := t.TempDir()

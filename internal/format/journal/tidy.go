@@ -125,7 +125,7 @@ func (t *tidier) run(j *File) {
 // archive is one rotated file, under one or more of its names, and its index.
 type archive struct {
 	name              string    // the plain one
-	at                time.Time // of its Rotation, at the latest
+	at                time.Time // of its rotation, at the latest
 	size              int64     // bytes of all that there is
 	plain, zip, index bool      // what there is
 	upTo              uint64    // the last line's seq, where there is a compacted one; else 0

@@ -135,7 +135,7 @@ func TestRemoveInOrder(t *testing.T) {
 	})
 	inBubble(t, Options{MaxSize: 90, MaxFiles: 1, Disk: d}, func(r *rig) {
 		r.write(5)
-		r.wait(0) // a Rotation wakes the tidier too
+		r.wait(0) // a rotation wakes the tidier too
 		if err := errors.Join(r.j.Sync(), r.j.Verify()); err != nil {
 			t.Fatal(err)
 		}
