@@ -66,7 +66,7 @@ type object struct {
 	created int64 // in Unix seconds; 0 is unknown
 }
 
-// NewBuilder begins the index of a segment. head is the checksum of the segment's beginning, as journal.Segment has it.
+// NewBuilder begins the index of a segment. head is the checksum of the segment's beginning, as segment.Segment has it.
 func NewBuilder(head uint32) *Builder {
 	return &Builder{head: head, writers: make(map[string]int), streams: make(map[string]*stream),
 		names: make(map[string]string)}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -29,8 +30,8 @@ func (w stoppable) WriteAt(p []byte, at int64) (int, error) {
 }
 
 // segment returns what a rotated file begins with.
-func (j *File) segment(a *archive) (Segment, error) {
-	s := Segment{Path: filepath.Join(filepath.Dir(j.path), a.file()), Gzip: a.upTo > 0 || !a.plain, Ours: true,
+func (j *File) segment(a *archive) (segment.Segment, error) {
+	s := segment.Segment{Path: filepath.Join(filepath.Dir(j.path), a.file()), Gzip: a.upTo > 0 || !a.plain, Ours: true,
 		UpTo: a.upTo}
 	err := j.tidy.lister.Look(&s)
 	return s, err
@@ -123,7 +124,7 @@ func (p *pass) keep(a *archive, compress bool) error {
 //  4. the folder is synced, so that the plain file is not the only one that a power cut takes;
 //  5. the plain file is removed.
 func (p *pass) compress(a *archive) error {
-	dir, tmp := filepath.Dir(p.path), TemporaryName(a.name+Gzipped)
+	dir, tmp := filepath.Dir(p.path), segment.TemporaryName(a.name+segment.Gzipped)
 	_, x, err := p.begin(a)
 	var in, writing disk.File
 	if err == nil {
@@ -132,7 +133,7 @@ func (p *pass) compress(a *archive) error {
 	if err == nil {
 		defer in.Close() //nolint:errcheck // it is only read
 		writing, err = p.write(tmp, func(out io.WriterAt) error {
-			return Compress(out, in, a.name, x)
+			return segment.Compress(out, in, a.name, x)
 		})
 	}
 	if writing != nil {
@@ -142,7 +143,7 @@ func (p *pass) compress(a *archive) error {
 		return fmt.Errorf("compress journal: %w", errors.Join(err, p.File.remove(tmp)))
 	}
 	indexErr := p.writeIndex(a.name, x)
-	if err := p.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, a.name+Gzipped)); err != nil {
+	if err := p.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, a.name+segment.Gzipped)); err != nil {
 		return fmt.Errorf("compress journal: %w", err)
 	}
 	a.zip = true
@@ -174,7 +175,7 @@ func (p *pass) index(a *archive) error {
 }
 
 // begin begins the index of a file.
-func (p *pass) begin(a *archive) (Segment, *index.Builder, error) {
+func (p *pass) begin(a *archive) (segment.Segment, *index.Builder, error) {
 	s, err := p.segment(a)
 	x := index.NewBuilder(s.Head)
 	if len(p.base) >= index.FullEvery {
@@ -186,7 +187,7 @@ func (p *pass) begin(a *archive) (Segment, *index.Builder, error) {
 // writeIndex writes the index of a rotated file under a name that nobody reads, syncs it and renames it: a crash leaves
 // none, or what the next pass removes. A file without a line gets none.
 func (j *File) writeIndex(name string, b *index.Builder) error {
-	dir, tmp := filepath.Dir(j.path), TemporaryName(name+Indexed)
+	dir, tmp := filepath.Dir(j.path), segment.TemporaryName(name+segment.Indexed)
 	writing, err := j.write(tmp, func(out io.WriterAt) error { return b.Save(out) })
 	if writing != nil {
 		defer writing.Close() //nolint:errcheck // it is synced
@@ -198,7 +199,7 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 	if err != nil {
 		return fmt.Errorf("index journal: %w", errors.Join(err, j.remove(tmp)))
 	}
-	if err := j.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, name+Indexed)); err != nil {
+	if err := j.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, name+segment.Indexed)); err != nil {
 		return fmt.Errorf("index journal: %w", err)
 	}
 	return nil
@@ -207,7 +208,8 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 // write is disk.WriteTemporary of a file beside the active one. Close does not wait for a large one: it makes writing
 // fail.
 func (j *File) write(name string, fn func(io.WriterAt) error) (disk.File, error) {
-	return disk.WriteTemporary(j.disk, filepath.Join(filepath.Dir(j.path), name), FileMode, func(out io.WriterAt) error {
+	path := filepath.Join(filepath.Dir(j.path), name)
+	return disk.WriteTemporary(j.disk, path, segment.FileMode, func(out io.WriterAt) error {
 		return fn(stoppable{out, j.tidy.ctx})
 	})
 }

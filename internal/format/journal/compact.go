@@ -14,6 +14,7 @@ import (
 
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -188,7 +189,7 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	if err != nil {
 		return is, 0, err
 	}
-	plain, zipped := TemporaryName(is.file()+Sifted), TemporaryName(is.file())
+	plain, zipped := segment.TemporaryName(is.file()+segment.Sifted), segment.TemporaryName(is.file())
 	s := sifter{of: of, limit: r.limit}
 	kept, err := r.write(plain, func(out io.WriterAt) error { return r.sift(&s, out, parts) })
 	if kept != nil {
@@ -197,7 +198,7 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	var writing disk.File
 	var x *index.Builder
 	if err == nil {
-		var head Segment
+		var head segment.Segment
 		_ = head.ReadHead(kept) // what cannot be read, reading it again says
 		x = index.NewBuilder(head.Head)
 		if before != nil && before.Since > 0 {
@@ -208,7 +209,7 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	}
 	if err == nil {
 		writing, err = r.write(zipped, func(out io.WriterAt) error {
-			return Compress(out, kept, is.name, x)
+			return segment.Compress(out, kept, is.name, x)
 		})
 	}
 	if writing != nil {
@@ -227,7 +228,7 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	if err := r.disk.SyncDir(dir); err != nil {
 		return is, 0, err
 	}
-	for _, name := range []string{is.file(), is.name + Indexed} {
+	for _, name := range []string{is.file(), is.name + segment.Indexed} {
 		info, err := r.disk.Stat(filepath.Join(dir, name))
 		if err != nil {
 			return is, 0, err
@@ -243,9 +244,9 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 
 // replace removes what another file was made of.
 func (j *File) replace(a, by *archive) error {
-	errs := []error{j.remove(a.name), j.remove(a.name + Gzipped)}
+	errs := []error{j.remove(a.name), j.remove(a.name + segment.Gzipped)}
 	if a.name != by.name {
-		errs = append(errs, j.remove(a.name+Indexed))
+		errs = append(errs, j.remove(a.name+segment.Indexed))
 	}
 	if a.upTo > 0 && a.file() != by.file() {
 		errs = append(errs, j.remove(a.file()))
@@ -304,7 +305,7 @@ func (p *pass) isComplete(a *archive) (bool, error) {
 // sift writes the lines of some files that stay.
 func (r *room) sift(s *sifter, out io.WriterAt, parts []archive) error {
 	s.out = bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
-	var in Reader
+	var in segment.Reader
 	defer in.Close()
 	for i := range parts {
 		is, err := r.segment(&parts[i])
@@ -312,7 +313,7 @@ func (r *room) sift(s *sifter, out io.WriterAt, parts []archive) error {
 			err = in.Open(is, 0)
 		}
 		for err == nil {
-			var l Line
+			var l segment.Line
 			if l, err = in.Next(); err == nil && !l.TooLong() {
 				err = s.take(l.Bytes)
 			}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"kubejournal/internal/format/segment"
 )
 
 // Extent is how far back a journal reaches. It is found out when the journal is opened and when its files change, not
@@ -49,7 +51,7 @@ func (j *File) began(line []byte) {
 	if now.Segments > 1 || !now.Oldest.IsZero() {
 		return
 	}
-	now.Oldest = TimeOf(line)
-	now.FirstSeq, _ = SeqOf(line)
+	now.Oldest = segment.TimeOf(line)
+	now.FirstSeq, _ = segment.SeqOf(line)
 	j.extent.Store(&now)
 }

@@ -54,6 +54,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -106,7 +107,7 @@ func (e *RotationError) Unwrap() error { return e.Err }
 // writes.
 type File struct {
 	path    string // of the active file, no symbolic link
-	name    Names
+	name    segment.Names
 	disk    disk.FS
 	options atomic.Pointer[Options]
 	log     *zap.Logger
@@ -156,7 +157,7 @@ func (a *active) adopt() (ours bool, err error) {
 	a.endsAt(info.Size())
 	// What a killed predecessor wrote may not be on disk yet.
 	a.unsynced = a.unsynced || a.size > 0
-	var head Segment
+	var head segment.Segment
 	if err := head.ReadHead(a.f); err != nil {
 		return false, fmt.Errorf("read journal: %w", err)
 	}
@@ -178,13 +179,13 @@ func OpenFile(path string, o Options) (*File, error) {
 	if err := disk.CheckLink(path); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, FileMode)
+	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, segment.FileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	// Rotated files lie beside the file that a link leads to.
 	path = disk.Real(path)
-	j := &File{path: path, name: NamesOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
+	j := &File{path: path, name: segment.NamesOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
 	j.options.Store(&o)
 	j.reading.lister.Disk, j.tidy.lister.Disk = o.Disk, o.Disk
 	j.idle.L = &j.mu
@@ -321,7 +322,7 @@ func (j *File) append(p []byte) (int, error) {
 	a.unsynced = true
 	n, err := a.f.WriteAt(p, a.size)
 	if a.size == 0 && n > 0 {
-		a.firstSeq, _ = SeqOf(p)
+		a.firstSeq, _ = segment.SeqOf(p)
 		j.began(p[:n])
 	}
 	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {

@@ -4,6 +4,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // Seal returns what a SEALED line is to say of the oldest committed rotated file that begins after a line; nil where
@@ -35,14 +36,14 @@ const sealTries = 3
 
 // findSeal reads the file that is to be sealed next. all are the segments of the journal, the oldest first: a file that
 // was renamed meanwhile may be missing.
-func (t *tidier) findSeal(j *File, all []Segment) {
+func (t *tidier) findSeal(j *File, all []segment.Segment) {
 	t.mu.Lock()
 	after, seal, committed := t.sealed, t.seal, t.committed
 	t.mu.Unlock()
 	if after == nil || !j.options.Load().Seal || seal != nil && seal.From > *after {
 		return
 	}
-	again := func(s *Segment) bool { // whether it is too early to continue
+	again := func(s *segment.Segment) bool { // whether it is too early to continue
 		if t.tries[s.FirstSeq]++; t.tries[s.FirstSeq] >= sealTries {
 			return false
 		}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -34,9 +35,9 @@ type tidier struct {
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	wake    chan struct{} // holds one
-	lister  Lister        // owned by the goroutine
-	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
+	wake    chan struct{}  // holds one
+	lister  segment.Lister // owned by the goroutine
+	ready   atomic.Bool    // a commit has come, so that no file is read back any more but held ones
 
 	bare   map[string]bool  // Rotated files of which no index can be made; owned by the goroutine
 	limit  string           // by which a file was removed last; owned by the goroutine
@@ -136,16 +137,16 @@ type archive struct {
 func (a *archive) file() string {
 	switch {
 	case a.upTo > 0:
-		return CompactedName(a.name, a.upTo)
+		return segment.CompactedName(a.name, a.upTo)
 	case a.plain:
 		return a.name
 	}
-	return a.name + Gzipped
+	return a.name + segment.Gzipped
 }
 
 // readArchives returns the rotated files of a journal in the order of their names, and what an interrupted pass has
 // left over.
-func readArchives(d disk.FS, dir string, names Names) (all []archive, leftOver []string, err error) {
+func readArchives(d disk.FS, dir string, names segment.Names) (all []archive, leftOver []string, err error) {
 	entries, err := d.ReadDir(dir) // in the order of names
 	if err != nil {
 		return nil, nil, err
@@ -156,7 +157,7 @@ func readArchives(d disk.FS, dir string, names Names) (all []archive, leftOver [
 			leftOver = append(leftOver, filepath.Join(dir, e.Name()))
 			continue
 		}
-		name, isIndex := strings.CutSuffix(e.Name(), Indexed)
+		name, isIndex := strings.CutSuffix(e.Name(), segment.Indexed)
 		r, ok := names.Parse(name)
 		if !ok || isIndex && r.Compressed || !e.Type().IsRegular() {
 			continue
@@ -180,7 +181,7 @@ func readArchives(d disk.FS, dir string, names Names) (all []archive, leftOver [
 			last.index = true
 		case r.UpTo > 0:
 			if last.upTo > 0 {
-				last.replaced = append(last.replaced, CompactedName(r.Plain, min(last.upTo, r.UpTo)))
+				last.replaced = append(last.replaced, segment.CompactedName(r.Plain, min(last.upTo, r.UpTo)))
 			}
 			last.upTo = max(last.upTo, r.UpTo)
 		case r.Compressed:
@@ -202,7 +203,7 @@ type Kept struct {
 // Measure returns what a journal has kept, by the names of its files. Another process may write to it.
 func Measure(path string) (kept Kept, err error) {
 	path = disk.Real(path)
-	all, _, err := readArchives(disk.OS, filepath.Dir(path), NamesOf(path))
+	all, _, err := readArchives(disk.OS, filepath.Dir(path), segment.NamesOf(path))
 	for _, a := range all {
 		if a.plain || a.zip || a.upTo > 0 {
 			if kept.Files++; kept.Files == 1 {
@@ -222,7 +223,7 @@ func (j *File) archives() (all []archive, committed int, err error) {
 		return nil, 0, fmt.Errorf("tidy journal: %w", err)
 	}
 	for _, path := range leftOver {
-		if err := RemoveLeftOver(j.disk, path); err != nil {
+		if err := segment.RemoveLeftOver(j.disk, path); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -230,7 +231,7 @@ func (j *File) archives() (all []archive, committed int, err error) {
 	all = slices.DeleteFunc(all, func(a archive) bool {
 		gone := !a.plain && !a.zip && a.upTo == 0
 		if gone {
-			errs = append(errs, j.remove(a.name+Indexed)) // a crash came after the file's removal
+			errs = append(errs, j.remove(a.name+segment.Indexed)) // a crash came after the file's removal
 		}
 		return gone
 	})
@@ -382,9 +383,9 @@ func (j *File) remove(name string) error {
 
 // removeFiles removes a rotated file by a limit. A crash leaves some of its names, which the next pass removes.
 func (j *File) removeFiles(a *archive, limit string) error {
-	err := errors.Join(j.remove(a.name), j.remove(a.name+Gzipped), j.remove(a.name+Indexed))
+	err := errors.Join(j.remove(a.name), j.remove(a.name+segment.Gzipped), j.remove(a.name+segment.Indexed))
 	if a.upTo > 0 {
-		err = errors.Join(err, j.remove(CompactedName(a.name, a.upTo)))
+		err = errors.Join(err, j.remove(segment.CompactedName(a.name, a.upTo)))
 	}
 	if err == nil {
 		j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.String("limit", limit))

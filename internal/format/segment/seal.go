@@ -1,4 +1,4 @@
-package journal
+package segment
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func (s *Segment) Seal(ctx context.Context) (is line.Seal, err error) {
 		return is, fmt.Errorf("%s: %w", s.Path, err)
 	}
 	if is.To, _ = SeqOf(last.head); is.To < is.From {
-		return is, fmt.Errorf("%s: its last line is none: %w", s.Path, ErrDamaged)
+		return is, fmt.Errorf("%s: its last line is none: damaged", s.Path)
 	}
 	sum.Sum(is.Sum[:0])
 	return is, nil

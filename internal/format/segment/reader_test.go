@@ -1,9 +1,10 @@
-package journal
+package segment
 
 import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,10 +14,25 @@ import (
 	"testing"
 )
 
+const rotatedName = "journal-2026-11-20T16-10-22.123.jsonl"
+
+// numbered is one line of a length that depends on its seq, with its end.
+func numbered(seq uint64) string {
+	return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T16:10:22.000000000Z","type":"ADDED","stream":"pods%s"}`, seq, strings.Repeat("u", int(seq*7%23))) + "\n"
+}
+
+func lines(from, to uint64) string {
+	var b strings.Builder
+	for seq := from; seq <= to; seq++ {
+		b.WriteString(numbered(seq))
+	}
+	return b.String()
+}
+
 // segmentWith makes a segment of text, plain or compressed.
 func segmentWith(t testing.TB, text string, compress bool) Segment {
 	t.Helper()
-	s := Segment{Path: filepath.Join(t.TempDir(), rotated1), Size: int64(len(text)), Gzip: compress}
+	s := Segment{Path: filepath.Join(t.TempDir(), rotatedName), Size: int64(len(text)), Gzip: compress}
 	b := []byte(text)
 	if compress {
 		var z bytes.Buffer

@@ -1,4 +1,4 @@
-package journal
+package segment
 
 import (
 	"bufio"
@@ -107,7 +107,8 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	return nil
 }
 
-// OpenAfter is Open after the line seq where that ends at offset. Otherwise ok is false, and s is read from its beginning.
+// OpenAfter is Open after the line seq where that ends at offset. Otherwise ok is false, and s is read from its
+// beginning.
 func (r *Reader) OpenAfter(s Segment, offset int64, seq uint64) (ok bool, err error) {
 	if err := r.Open(s, 0); err != nil {
 		return false, err
