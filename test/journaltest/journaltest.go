@@ -133,7 +133,7 @@ func (j *Journal) rotating() {
 	j.check(j.file.Sync())
 	j.file.Committed(j.seq)
 	for deadline := time.Now().Add(time.Minute); ; {
-		all, err := segment.Segments(j.Path)
+		all, err := segment.List(j.Path)
 		j.check(err)
 		ready := 0
 		for _, s := range all {
@@ -162,7 +162,7 @@ func (j *Journal) Compact(bytes int64) {
 	for deadline := time.Now().Add(time.Minute); ; {
 		kept, err := journal.Measure(j.Path)
 		j.check(err)
-		all, err := segment.Segments(j.Path)
+		all, err := segment.List(j.Path)
 		j.check(err)
 		compacted := slices.ContainsFunc(all, func(s segment.Segment) bool { return s.UpTo > 0 })
 		if kept.Size <= bytes && compacted {

@@ -25,7 +25,7 @@ func (r *Reader) Open(s *Segment, offset int64) error {
 }
 
 // Next returns the next line, as segment.Reader has it.
-func (r *Reader) Next() (segment.Line, error) { return r.lines.Next() }
+func (r *Reader) Next() (segment.RawLine, error) { return r.lines.Next() }
 
 // Close closes the file that is read.
 func (r *Reader) Close() { r.lines.Close() }

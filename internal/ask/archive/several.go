@@ -411,7 +411,7 @@ func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.F
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		var raw segment.Line
+		var raw segment.RawLine
 		if raw, err = j.reader.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
 			continue
 		}

@@ -230,7 +230,7 @@ func firstUID(ctx context.Context, s *archive.Segment) (string, error) {
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		var raw segment.Line
+		var raw segment.RawLine
 		if raw, err = in.Next(); err != nil || l.Parse(raw.Bytes) != nil {
 			continue
 		}

@@ -58,7 +58,7 @@ func TestClockSet(t *testing.T) {
 				}
 			})
 			j.Close()
-			all, err := segment.Segments(path)
+			all, err := segment.List(path)
 			if _, none := os.Stat(segment.IndexPath(all[1].Path)); err != nil || none != nil {
 				t.Fatal(err, none)
 			}

@@ -76,7 +76,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	lines.Reset(from, 0)
 	var ended error
 	for ended == nil {
-		var next segment.Line
+		var next segment.RawLine
 		next, ended = lines.Next()
 		raw := next.Bytes
 		if errors.Is(ended, io.EOF) { // a last line without an end is one all the same: nothing more will come

@@ -36,7 +36,7 @@ func TestSegmentGone(t *testing.T) {
 	}
 	w.Now = noon.Add(5 * time.Minute)
 	w.Confirm(false, s)
-	segments, err := segment.Segments(w.Path)
+	segments, err := segment.List(w.Path)
 	if err != nil || len(segments) != 5 {
 		t.Fatalf("%+v, %v", segments, err)
 	}
@@ -99,7 +99,7 @@ func TestEarlierJournal(t *testing.T) {
 		}
 	}
 	ask("as it was written", true)
-	segments, err := segment.Segments(w.Path)
+	segments, err := segment.List(w.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func writeFile(t testing.TB, path, content string) {
 // indexFile writes the index of a segment, as the daemon does.
 func indexFile(t testing.TB, active, path string, base []*index.Index) *index.Index {
 	t.Helper()
-	all, err := segment.Segments(active)
+	all, err := segment.List(active)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestTorn(t *testing.T) {
 	s.Put("kubectl", settings(4)) // 5
 	w.Confirm(false, s)
 	w.Kill()
-	files, err := segment.Segments(w.Path)
+	files, err := segment.List(w.Path)
 	if err != nil || len(files) != 3 {
 		t.Fatal(files, err)
 	}

@@ -223,7 +223,7 @@ func TestDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		there, err := segment.Segments(j.path)
+		there, err := segment.List(j.path)
 		if err != nil {
 			t.Fatal(err)
 		}

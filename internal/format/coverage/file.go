@@ -184,7 +184,7 @@ func SetAside(path string) iter.Seq2[time.Time, string] {
 // was any of that. What is left in old is what comes before each stream's last interval, by its new number.
 func (f *File) take(old *content, o Options) (more bool, err error) {
 	last := uint64(0)
-	there, err := segment.Segments(f.journal)
+	there, err := segment.List(f.journal)
 	if err == nil {
 		last, err = end(there)
 	}

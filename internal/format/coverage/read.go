@@ -50,7 +50,7 @@ func Read(path string) ([]Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	segments, err := segment.Segments(strings.TrimSuffix(Path(path), suffix))
+	segments, err := segment.List(strings.TrimSuffix(Path(path), suffix))
 	if err != nil {
 		return nil, fmt.Errorf("read coverage: %w", err)
 	}

@@ -213,7 +213,7 @@ func (f *File) renew() error {
 		if old, err = parse(f.f); err != nil {
 			return fmt.Errorf("read: %w", err)
 		}
-		there, err := segment.Segments(f.journal)
+		there, err := segment.List(f.journal)
 		if err != nil {
 			return err
 		}
@@ -294,7 +294,7 @@ func (f *File) readHeads(begins []segmentRecord) error {
 		return nil
 	}
 	for range 2 { // one that is renamed during a listing may be missing
-		there, err := segment.Segments(f.journal)
+		there, err := segment.List(f.journal)
 		if err != nil {
 			return err
 		}

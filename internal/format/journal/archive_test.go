@@ -19,7 +19,7 @@ import (
 // checkIndexes checks that each index is about its segment and has its lines; and, if all of them are there, that each
 // Rotated segment has one.
 func (k *keeper) checkIndexes(there bool) error {
-	segments, err := segment.Segments(k.path)
+	segments, err := segment.List(k.path)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func TestMembers(t *testing.T) {
 		if err := r.checkIndexes(true); err != nil {
 			t.Error(err)
 		}
-		segments, err := segment.Segments(r.path)
+		segments, err := segment.List(r.path)
 		if err != nil || len(segments) < 2 {
 			t.Fatalf("%d segments: %v", len(segments), err)
 		}

@@ -313,7 +313,7 @@ func (r *room) sift(s *sifter, out io.WriterAt, parts []archive) error {
 			err = in.Open(is, 0)
 		}
 		for err == nil {
-			var l segment.Line
+			var l segment.RawLine
 			if l, err = in.Next(); err == nil && !l.TooLong() {
 				err = s.take(l.Bytes)
 			}

@@ -182,7 +182,7 @@ func (w *tenants) check() (gone map[string]int, first int) {
 // checkEach compares each index with one that is made now.
 func (w *tenants) checkEach() {
 	w.t.Helper()
-	all, err := segment.Segments(w.path)
+	all, err := segment.List(w.path)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestCompactedAgain(t *testing.T) {
 	const name = "journal-2026-11-20T16-10-22.123.jsonl.compacted-3.gz"
 	const head = `{"seq":1,"time":"2026-11-20T16:10:22Z","type":`
 	write(name, head+"\"ADDED\"}\n"+`{"seq":2,"type":"ADDED"}`+"\n"+`{"seq":3,"type":"ADDED"}`+"\n")
-	all, err := segment.Segments(path)
+	all, err := segment.List(path)
 	if err != nil || len(all) != 1 || all[0].UpTo != 3 {
 		t.Fatalf("%+v, %v", all, err)
 	}

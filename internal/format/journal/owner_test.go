@@ -402,7 +402,7 @@ func TestOwnerFileIsNotListed(t *testing.T) {
 	if _, err := j.Write([]byte(numbered(1))); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := segment.Segments(j.Path()); err != nil || len(all) != 1 || !all[0].Active {
+	if all, err := segment.List(j.Path()); err != nil || len(all) != 1 || !all[0].Active {
 		t.Errorf("Segments = %+v, %v", all, err)
 	}
 	entries, err := os.ReadDir(dir)

@@ -142,7 +142,7 @@ func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	for _, s := range all {
 		err := r.Open(s, 0)
 		for err == nil {
-			var l segment.Line
+			var l segment.RawLine
 			if l, err = r.Next(); err == nil && l.Seq == 0 {
 				err = ErrBadLine
 			}

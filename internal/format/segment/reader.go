@@ -25,21 +25,21 @@ const (
 // maxLine is a variable for tests only.
 var maxLine = line.MaxLine
 
-// Line is one line of a segment.
-type Line struct {
+// RawLine is one line of a segment.
+type RawLine struct {
 	Seq    uint64 // 0 where it is damaged: not a line of a journal, or longer than one can be
 	Offset int64  // of its first byte, in bytes of the uncompressed segment
 	Bytes  []byte // without its end, and only the beginning of one that is too long; valid until the next call
 }
 
 // Time returns when the line was received; zero where that cannot be read.
-func (l *Line) Time() time.Time { return TimeOf(l.Bytes) }
+func (l *RawLine) Time() time.Time { return TimeOf(l.Bytes) }
 
 // TooLong reports whether the line is longer than one can be.
-func (l *Line) TooLong() bool { return len(l.Bytes) >= maxLine }
+func (l *RawLine) TooLong() bool { return len(l.Bytes) >= maxLine }
 
-func lineOf(b []byte, offset int64) Line {
-	l := Line{Offset: offset, Bytes: b[:len(b)-1]}
+func lineOf(b []byte, offset int64) RawLine {
+	l := RawLine{Offset: offset, Bytes: b[:len(b)-1]}
 	if len(b) <= maxLine {
 		l.Seq, _ = SeqOf(b)
 	}
@@ -113,7 +113,7 @@ func (r *Reader) OpenAfter(s Segment, offset int64, seq uint64) (ok bool, err er
 	if err := r.Open(s, 0); err != nil {
 		return false, err
 	}
-	var line Line
+	var line RawLine
 	end := int64(0) // of that line
 	switch {
 	case r.plain == nil:
@@ -149,7 +149,7 @@ func (r *Reader) Close() {
 
 // Next returns the next line. At the end of the input it is io.EOF with the offset after the last whole line; what is
 // there is Torn. A damaged line is no error: the next one follows it.
-func (r *Reader) Next() (Line, error) {
+func (r *Reader) Next() (RawLine, error) {
 	start := r.offset
 	part, err := r.in.ReadSlice('\n')
 	if err == nil && !r.skip {
@@ -173,10 +173,10 @@ func (r *Reader) Next() (Line, error) {
 			if r.skip {
 				start = r.offset
 			}
-			return Line{Offset: start}, err
+			return RawLine{Offset: start}, err
 		case !r.skip && len(r.long) > maxLine:
 			r.skip = true
-			return Line{Offset: start, Bytes: r.long}, nil
+			return RawLine{Offset: start, Bytes: r.long}, nil
 		}
 	}
 }
@@ -268,13 +268,13 @@ func (b *Backward) Offset() int64 { return b.at + int64(len(b.buf)) }
 
 // Next returns the line before. At the beginning it is io.EOF, and io.ErrUnexpectedEOF where the file has become
 // shorter.
-func (b *Backward) Next() (Line, error) {
+func (b *Backward) Next() (RawLine, error) {
 	if b.err != nil {
-		return Line{}, b.err
+		return RawLine{}, b.err
 	}
 	start := b.lastStart(1)
 	if b.err != nil {
-		return Line{}, b.err
+		return RawLine{}, b.err
 	}
 	line := b.take(start)
 	return lineOf(line, b.Offset()), nil

@@ -50,11 +50,11 @@ func segmentWith(t testing.TB, text string, compress bool) Segment {
 }
 
 // read is all lines that r gives, and what ended it.
-func read(r *Reader) (all []Line, err error) {
+func read(r *Reader) (all []RawLine, err error) {
 	for {
 		l, err := r.Next()
 		if err != nil {
-			return append(all, Line{Offset: l.Offset}), err
+			return append(all, RawLine{Offset: l.Offset}), err
 		}
 		l.Bytes = bytes.Clone(l.Bytes)
 		all = append(all, l)

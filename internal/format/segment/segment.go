@@ -45,11 +45,11 @@ type Segment struct {
 	index *index.Index // of OpenIndex or MakeIndex
 }
 
-// Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files
+// List returns the segments of the journal at path in the order of seq, the active one last: rotated files, files
 // that others renamed or copied under names such as logrotate gives, and the file at path. What others made may repeat
 // lines of another segment. A file that is renamed or compressed during the call may be missing: a reader that finds a
 // hole in seq calls it again.
-func Segments(path string) ([]Segment, error) { return new(Lister).List(path) }
+func List(path string) ([]Segment, error) { return new(Lister).List(path) }
 
 // Lister lists the segments of one journal, several times. What compressed ones begin with never changes, so it is
 // remembered; what a decompressor allocates is reused. The zero Lister is ready.
@@ -59,7 +59,7 @@ type Lister struct {
 	z     gzip.Reader
 }
 
-// List is Segments.
+// List is the function List.
 func (l *Lister) List(path string) ([]Segment, error) {
 	all, err := l.list(path)
 	return slices.DeleteFunc(all, func(s Segment) bool { return s.FirstSeq == 0 && !s.Active }), err
@@ -122,7 +122,7 @@ func (s *Segment) replaces(o *Segment) bool {
 // errBusy says that files were renamed each time that they were listed.
 var errBusy = errors.New("its files change faster than they can be listed")
 
-// Snapshot returns the segments as Segments does, those that cannot be read too, all of one moment, and the active one
+// Snapshot returns the segments as List does, those that cannot be read too, all of one moment, and the active one
 // open: whatever becomes of its name, what it has now is read of it. A rotated file may be compressed later, and is
 // then read so. Release must follow for each.
 func Snapshot(path string) ([]Segment, error) { return new(Lister).snapshot(path) }
@@ -196,7 +196,7 @@ func (s *Segment) HasLine() bool {
 	err := r.Open(*s, 0)
 	defer r.Close()
 	for err == nil {
-		var next Line
+		var next RawLine
 		var fields line.Fields
 		if next, err = r.Next(); err == nil && fields.Parse(next.Bytes) == nil {
 			return true

@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-func TestSegments(t *testing.T) {
+func TestList(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.jsonl")
 	for name, first := range map[string]string{
@@ -39,7 +39,7 @@ func TestSegments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := Segments(path)
+	all, err := List(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestSegments(t *testing.T) {
 	if diff := cmp.Diff(want, all, cmpopts.IgnoreUnexported(Segment{})); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Segments(filepath.Join(dir, "none", "journal.jsonl")); err == nil {
+	if _, err := List(filepath.Join(dir, "none", "journal.jsonl")); err == nil {
 		t.Error("no folder, and no error")
 	}
 }

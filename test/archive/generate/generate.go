@@ -119,7 +119,7 @@ func await(ctx context.Context, file *journal.File, compress bool) error {
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
 	for {
-		all, err := segment.Segments(file.Path())
+		all, err := segment.List(file.Path())
 		if err != nil {
 			return err
 		}

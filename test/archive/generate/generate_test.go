@@ -93,7 +93,7 @@ func TestJournalExists(t *testing.T) {
 // read returns all lines of a journal.
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	all, err := segment.Segments(path)
+	all, err := segment.List(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (a *archive) others(out io.Writer, duckdb string) error {
 
 // look reads which files there are, and finds a pod to ask about.
 func look(path string, files int) (*archive, error) {
-	all, err := segment.Segments(path)
+	all, err := segment.List(path)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ type result struct {
 
 // measure prints a line for each round and way, as go test -bench does.
 func measure(out io.Writer, path string, rounds int) error {
-	all, err := segment.Segments(path)
+	all, err := segment.List(path)
 	if err != nil {
 		return err
 	}
