@@ -1,5 +1,5 @@
-// Package journal appends lines to the output, rotates it, and reads its lines back. It knows lines as bytes that end
-// in "\n", with seq at their beginning; package line knows their meaning.
+// Package journal writes the output: it appends lines, rotates the file, compresses and removes rotated ones, and at a
+// start continues where the last commit was. Package segment knows the files, and reads their lines.
 //
 // The output is a file or a stream (stdout). Of a file the journal guarantees:
 //
@@ -11,20 +11,7 @@
 //     may be there beyond it with the same bytes, so that no line ever begins in the middle of another.
 //   - A line is in one segment as a whole, and seq continues from segment to segment.
 //
-// # The files
-//
-//	journal.jsonl                                  active: the one appended to
-//	journal-2026-11-20T16-10-22.123.jsonl          rotated, named by the time of its rotation (UTC)
-//	journal-2026-11-20T16-10-22.123.jsonl.gz       the same, compressed
-//	.journal-2026-11-20T16-10-22.123.jsonl.gz.tmp  being compressed; nobody reads it
-//	.journal.jsonl.owner                           the id of the process that appends (see disk.Owner)
-//
-// Names rise with seq even where the clock goes back. Where a plain and a compressed file of one name exist, the
-// compressed one is complete and the plain one is about to be removed.
-//
-// Segments lists the active and the rotated files in the order of seq, and those that others renamed. Reader reads the
-// lines of any of them forward from a byte offset, Backward those of a plain one from its end. Everything that takes
-// lines from a journal uses these; check (rotate.go) and verify.go compare bytes of the active file.
+// What is read back is read as any other reader does; check (rotate.go) and verify.go compare bytes of the active file.
 //
 // # Rotation, step by step
 //
@@ -35,7 +22,7 @@
 //     only 3, and take the lines of the new file with them: no commit knows of these.
 //
 // What was committed is known by the seq of a segment's first line and an offset (Mark), not by a name. ReadBack finds
-// that segment under any name that Segments lists, continues from there through the segments that follow it in seq, and
+// that segment under any name that segment.List lists, continues from there through the segments that follow it in seq, and
 // so survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing and
 // removing tidy.go.
 package journal

@@ -25,7 +25,7 @@ const (
 // maxLine is a variable for tests only.
 var maxLine = line.MaxLine
 
-// RawLine is one line of a segment.
+// RawLine is one line of a segment, as it is in the file; line.Fields has what it says.
 type RawLine struct {
 	Seq    uint64 // 0 where it is damaged: not a line of a journal, or longer than one can be
 	Offset int64  // of its first byte, in bytes of the uncompressed segment
