@@ -233,7 +233,7 @@ bench: bin/benchstat build controlplane $(if $(shell command -v npm),bin/duckdb)
 	if [ -n "$$failed" ]; then echo "make bench: FAILED:$$failed" >&2; exit 1; fi
 
 # A journal such as a large cluster leaves after a day: 10 GB of lines in 100 files.
-bin/archive: $(wildcard test/archive/*.go test/archive/generate/*.go internal/format/index/*.go internal/format/journal/*.go)
+bin/archive: $(wildcard test/archive/*.go test/archive/generate/*.go internal/format/index/*.go internal/format/journal/*.go internal/format/segment/*.go)
 	rm -rf $@ $@.tmp
 	go run ./test/archive $@.tmp/journal.jsonl
 	mv $@.tmp $@ && touch $@

@@ -26,7 +26,7 @@ import (
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/verify"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
 	"kubejournal/test/program"
@@ -381,7 +381,7 @@ func (w *world) settled(mayLeave bool) error {
 		return fmt.Errorf("%d files in the folder, of which the journal's are %d", rotated+1, len(files))
 	}
 	for _, file := range files[:rotated] {
-		if path := journal.IndexPath(file); !indexes[path] {
+		if path := segment.IndexPath(file); !indexes[path] {
 			return fmt.Errorf("%s is not there", path)
 		}
 	}

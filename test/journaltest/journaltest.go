@@ -21,6 +21,7 @@ import (
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
+	"kubejournal/internal/format/segment"
 	"kubejournal/test/invariant"
 )
 
@@ -132,11 +133,11 @@ func (j *Journal) rotating() {
 	j.check(j.file.Sync())
 	j.file.Committed(j.seq)
 	for deadline := time.Now().Add(time.Minute); ; {
-		all, err := journal.Segments(j.Path)
+		all, err := segment.List(j.Path)
 		j.check(err)
 		ready := 0
 		for _, s := range all {
-			if _, err := os.Stat(journal.IndexPath(s.Path)); s.Gzip && err == nil {
+			if _, err := os.Stat(segment.IndexPath(s.Path)); s.Gzip && err == nil {
 				ready++
 			} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				j.t.Fatal(err)
@@ -161,9 +162,9 @@ func (j *Journal) Compact(bytes int64) {
 	for deadline := time.Now().Add(time.Minute); ; {
 		kept, err := journal.Measure(j.Path)
 		j.check(err)
-		all, err := journal.Segments(j.Path)
+		all, err := segment.List(j.Path)
 		j.check(err)
-		compacted := slices.ContainsFunc(all, func(s journal.Segment) bool { return s.UpTo > 0 })
+		compacted := slices.ContainsFunc(all, func(s segment.Segment) bool { return s.UpTo > 0 })
 		if kept.Size <= bytes && compacted {
 			break
 		}

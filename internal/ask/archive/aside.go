@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -55,7 +55,7 @@ func (j *Journal) noticeStrangers() {
 		if s.Path != j.path {
 			say(s.Path)
 			if s.Indexed() {
-				say(journal.IndexPath(s.Path))
+				say(segment.IndexPath(s.Path))
 			}
 		}
 	}

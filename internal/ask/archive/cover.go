@@ -9,8 +9,8 @@ import (
 
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their
@@ -85,7 +85,7 @@ func (j *Journal) HeldBack(s *argument.Selection, since, until argument.Moment) 
 // AllCoverage returns the coverage of all streams. The coverage file is read once.
 func (j *Journal) AllCoverage() ([]coverage.Stream, error) {
 	if j.record != nil {
-		segments := make([]journal.Segment, len(j.Segments))
+		segments := make([]segment.Segment, len(j.Segments))
 		for i, s := range j.Segments {
 			segments[i] = s.Segment
 		}

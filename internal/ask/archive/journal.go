@@ -16,7 +16,7 @@ import (
 	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -28,7 +28,7 @@ var ErrDamaged = errors.New("damaged journal file")
 type Journal struct {
 	// Segments are its files, in order. Unread are those that are not among them: they cannot be read.
 	Segments []*Segment
-	Unread   []journal.Segment
+	Unread   []segment.Segment
 	Aside    Aside // the last damaged coverage file
 
 	path   string       // of the active file; none of several journals
@@ -51,7 +51,7 @@ type Journal struct {
 
 // Segment is one file of the journal.
 type Segment struct {
-	journal.Segment
+	segment.Segment
 	Hole string // the lines that are missing before it, of several journals
 
 	x       *index.Index // nil until it is asked for
@@ -80,11 +80,11 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	j := &Journal{path: path, notice: notice}
 	j.Aside = findAside(path)
 	j.record, j.uncovered = coverage.Load(path) // before the lines, so that it claims none that are not there
-	all, err := journal.Snapshot(path)
+	all, err := segment.Snapshot(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open journal %s: no such file", path)
 	}
-	var torn []journal.Segment
+	var torn []segment.Segment
 	for _, s := range all {
 		switch {
 		case s.FirstSeq > 0 && s.HasLine():
@@ -122,12 +122,12 @@ func Open(path string, notice func(string)) (*Journal, error) {
 var errNoWholeLine = errors.New("it has no whole line")
 
 // CannotRead says of which file no line is in an answer.
-func CannotRead(s *journal.Segment) string {
+func CannotRead(s *segment.Segment) string {
 	return fmt.Sprintf("%s cannot be read: %v", s.Path, s.Unread)
 }
 
 // CutOff says of which file the last lines are in no answer.
-func CutOff(s *journal.Segment) string {
+func CutOff(s *segment.Segment) string {
 	return fmt.Sprintf("%s cannot be read to its end: %v", s.Path, s.Unread)
 }
 
@@ -177,7 +177,7 @@ func (j *Journal) Index(ctx context.Context, i int) (*index.Index, error) {
 			return x, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			j.notice(fmt.Sprintf("%s cannot be used: %v; its file is read instead", journal.IndexPath(s.Path), err))
+			j.notice(fmt.Sprintf("%s cannot be used: %v; its file is read instead", segment.IndexPath(s.Path), err))
 		}
 	}
 	x, err := s.MakeIndex(ctx)
@@ -221,7 +221,7 @@ func (j *Journal) heal(err error) bool {
 		if s.in == nil || s.x.Check() == nil {
 			continue
 		}
-		j.notice(fmt.Sprintf("%s is damaged; its file is read instead", journal.IndexPath(s.Path)))
+		j.notice(fmt.Sprintf("%s is damaged; its file is read instead", segment.IndexPath(s.Path)))
 		_ = s.in.Close() // it is only read
 		s.x, s.in, s.bounds, s.damaged, healed = nil, nil, nil, true, true
 	}

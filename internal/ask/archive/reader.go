@@ -6,14 +6,14 @@ import (
 	"io"
 
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // Reader reads lines, of one segment after the other.
 type Reader struct {
 	of     *Segment // nil where lines is not at the beginning of a line
-	lines  journal.Reader
+	lines  segment.Reader
 	at     int64 // offset of what comes next
 	parsed line.Fields
 }
@@ -24,8 +24,8 @@ func (r *Reader) Open(s *Segment, offset int64) error {
 	return r.lines.Open(s.Segment, offset)
 }
 
-// Next returns the next line, as journal.Reader has it.
-func (r *Reader) Next() (journal.Line, error) { return r.lines.Next() }
+// Next returns the next line, as segment.Reader has it.
+func (r *Reader) Next() (segment.RawLine, error) { return r.lines.Next() }
 
 // Close closes the file that is read.
 func (r *Reader) Close() { r.lines.Close() }

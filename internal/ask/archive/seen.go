@@ -7,8 +7,8 @@ import (
 
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // Seen resolves a selection of lines that come as a stream: what it has seen of them is indexed as a segment is.
@@ -79,7 +79,7 @@ func (n *Seen) Resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j := &Journal{path: "-", Segments: []*Segment{{Segment: journal.Segment{FirstSeq: x.FirstSeq}, x: x}}}
+	j := &Journal{path: "-", Segments: []*Segment{{Segment: segment.Segment{FirstSeq: x.FirstSeq}, x: x}}}
 	return j.Resolve(ctx, n.s)
 }
 

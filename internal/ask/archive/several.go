@@ -17,8 +17,8 @@ import (
 	"kubejournal/internal/ask/merge"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines
@@ -166,7 +166,7 @@ func (j *Journal) takeCoverage(ctx context.Context, of []*Journal) error {
 		}
 		j.SetCoverage(union) // what one has no coverage of is not covered
 	}
-	slices.SortStableFunc(j.Unread, func(a, b journal.Segment) int { return btoi(a.Active) - btoi(b.Active) })
+	slices.SortStableFunc(j.Unread, func(a, b segment.Segment) int { return btoi(a.Active) - btoi(b.Active) })
 	return nil
 }
 
@@ -411,7 +411,7 @@ func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.F
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		var raw journal.Line
+		var raw segment.RawLine
 		if raw, err = j.reader.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
 			continue
 		}
@@ -559,7 +559,7 @@ func (m *mergedFiles) begin(l []byte) (err error) {
 	}
 	m.w.Reset(m.f)
 	m.j.Segments = append(m.j.Segments, &Segment{
-		Segment: journal.Segment{Path: path, FirstSeq: m.next, FirstTime: first.Time}, Hole: m.hole,
+		Segment: segment.Segment{Path: path, FirstSeq: m.next, FirstTime: first.Time}, Hole: m.hole,
 	})
 	m.begins = append(m.begins, m.at)
 	m.hole = ""

@@ -15,8 +15,8 @@ import (
 
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // Journals are the journals of one cluster: those of its replicas and of its shards.
@@ -230,7 +230,7 @@ func firstUID(ctx context.Context, s *archive.Segment) (string, error) {
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		var raw journal.Line
+		var raw segment.RawLine
 		if raw, err = in.Next(); err != nil || l.Parse(raw.Bytes) != nil {
 			continue
 		}
@@ -269,7 +269,7 @@ func lastLine(ctx context.Context, j *archive.Journal) (*line.Fields, error) {
 		return nil, fmt.Errorf("read last line: %w", err)
 	}
 	last := &line.Fields{}
-	for lines := journal.NewBackward(f, info.Size()); ; {
+	for lines := segment.NewBackward(f, info.Size()); ; {
 		l, err := lines.Next()
 		switch {
 		case errors.Is(err, io.EOF):

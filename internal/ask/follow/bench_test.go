@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/object"
+	"kubejournal/internal/format/segment"
 	"kubejournal/test/eventtest"
 )
 
@@ -67,7 +67,7 @@ func BenchmarkFile(b *testing.B) {
 			"json on a terminal": show(Options{Lines: All}, Style{JSON: true, Width: width}),
 			"filtered":           show(Options{Lines: All, Filter: argument.Filter{Selection: argument.Selection{Objects: objects(b, "deploy")}}}, Style{}),
 			"raw": func(b *testing.B) {
-				var r journal.Reader
+				var r segment.Reader
 				for range b.N {
 					f, err := os.Open(path)
 					if err != nil {

@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/verify"
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 )
 
 // TestClockSet has a clock that was set back and ahead, between files and within one: lines are found by their own
@@ -58,8 +58,8 @@ func TestClockSet(t *testing.T) {
 				}
 			})
 			j.Close()
-			all, err := journal.Segments(path)
-			if _, none := os.Stat(journal.IndexPath(all[1].Path)); err != nil || none != nil {
+			all, err := segment.List(path)
+			if _, none := os.Stat(segment.IndexPath(all[1].Path)); err != nil || none != nil {
 				t.Fatal(err, none)
 			}
 		}

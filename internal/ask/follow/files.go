@@ -34,8 +34,8 @@ import (
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -90,7 +90,7 @@ func openAlone(paths []string) (*os.File, error) {
 	if regular {
 		_, _ = f.ReadAt(magic[:], 0) // as above
 	}
-	if regular && !isGzip(magic[:]) && !journal.IsRotated(path) {
+	if regular && !isGzip(magic[:]) && !segment.IsRotated(path) {
 		return nil, f.Close()
 	}
 	return f, nil
@@ -140,7 +140,7 @@ func (o *Options) past(
 		defer opened.Close()
 	}
 	j := question.Of(opened)
-	if len(paths) == 1 && errors.Is(err, journal.ErrNoLine) {
+	if len(paths) == 1 && errors.Is(err, segment.ErrNoLine) {
 		return []archive.End{{Path: resolved(paths[0])}}, false, nil
 	}
 	if err != nil {
@@ -298,7 +298,7 @@ type tail struct {
 	in active // in.f is nil while there is no active file
 
 	line  line.Fields
-	lines journal.Reader
+	lines segment.Reader
 
 	last     uint64    // seq of the last line taken
 	newest   time.Time // of the lines taken
@@ -339,11 +339,11 @@ func (t *tail) open(e *archive.End) error {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	t.in.f = f
-	first, err := journal.FirstSeq(f)
-	switch {
+	var head segment.Segment
+	switch err := head.ReadHead(f); {
 	case err != nil:
-		return err
-	case first == e.FirstSeq && first > 0:
+		return fmt.Errorf("read journal: %w", err)
+	case head.FirstSeq == e.FirstSeq && head.FirstSeq > 0:
 		t.seek(e.Offset)
 	default:
 		t.seek(0)
@@ -367,7 +367,7 @@ func (t *tail) openForeign(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
-	b, seen, want := journal.NewBackward(t.in.f, info.Size()), archive.NewSeen(&t.o.Filter.Selection), t.o.Lines
+	b, seen, want := segment.NewBackward(t.in.f, info.Size()), archive.NewSeen(&t.o.Filter.Selection), t.o.Lines
 	offset := b.Offset()
 	for (want != 0 || seen != nil) && ctx.Err() == nil {
 		raw, err := b.Next()

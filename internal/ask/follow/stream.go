@@ -14,8 +14,8 @@ import (
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // Options say which lines to show, and how long to wait for more.
@@ -66,7 +66,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	o.Follow, p.separate = false, separates(&o.Filter)
 	o.Filter.Objects = slices.Clone(o.Filter.Objects) // which short names become the resources of
 	var (
-		lines journal.Reader
+		lines segment.Reader
 		line  line.Fields
 		begun bool
 		last  [][]byte
@@ -76,7 +76,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	lines.Reset(from, 0)
 	var ended error
 	for ended == nil {
-		var next journal.Line
+		var next segment.RawLine
 		next, ended = lines.Next()
 		raw := next.Bytes
 		if errors.Is(ended, io.EOF) { // a last line without an end is one all the same: nothing more will come

@@ -13,7 +13,7 @@ import (
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/verify"
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 )
 
 // TestSegmentGone removes a segment from the middle of a journal: what is lost with it is named, and never made up.
@@ -36,11 +36,11 @@ func TestSegmentGone(t *testing.T) {
 	}
 	w.Now = noon.Add(5 * time.Minute)
 	w.Confirm(false, s)
-	segments, err := journal.Segments(w.Path)
+	segments, err := segment.List(w.Path)
 	if err != nil || len(segments) != 5 {
 		t.Fatalf("%+v, %v", segments, err)
 	}
-	for _, path := range []string{segments[2].Path, journal.IndexPath(strings.TrimSuffix(segments[2].Path, ".gz"))} {
+	for _, path := range []string{segments[2].Path, segment.IndexPath(strings.TrimSuffix(segments[2].Path, ".gz"))} {
 		if err := os.RemoveAll(path); err != nil { // the daemon removes an index without its file, too
 			t.Fatal(err)
 		}
@@ -99,24 +99,24 @@ func TestEarlierJournal(t *testing.T) {
 		}
 	}
 	ask("as it was written", true)
-	segments, err := journal.Segments(w.Path)
+	segments, err := segment.List(w.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, segment := range segments {
-		if segment.Active {
+	for i, s := range segments {
+		if s.Active {
 			continue
 		}
-		plain := strings.TrimSuffix(segment.Path, ".gz")
-		content := unzipped(t, segment.Path)
-		err := errors.Join(os.Remove(segment.Path), os.Remove(journal.IndexPath(plain)))
+		plain := strings.TrimSuffix(s.Path, ".gz")
+		content := unzipped(t, s.Path)
+		err := errors.Join(os.Remove(s.Path), os.Remove(segment.IndexPath(plain)))
 		if i%2 == 0 {
 			err = errors.Join(err, os.WriteFile(plain, content, 0o600))
 		} else {
 			var b bytes.Buffer
 			z := gzip.NewWriter(&b)
 			_, writeErr := z.Write(content)
-			err = errors.Join(err, writeErr, z.Close(), os.WriteFile(segment.Path, b.Bytes(), 0o600))
+			err = errors.Join(err, writeErr, z.Close(), os.WriteFile(s.Path, b.Bytes(), 0o600))
 		}
 		if err != nil {
 			t.Fatal(err)

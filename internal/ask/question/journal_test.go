@@ -21,8 +21,8 @@ import (
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // written is one line of a random journal.
@@ -76,7 +76,7 @@ func random(t testing.TB, r *rand.Rand, segments, most int) (path string, all []
 			base = nil
 		}
 		if base = append(base, x); r.IntN(4) == 0 {
-			if err := os.Remove(journal.IndexPath(name)); err != nil {
+			if err := os.Remove(segment.IndexPath(name)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -105,11 +105,11 @@ func writeFile(t testing.TB, path, content string) {
 // indexFile writes the index of a segment, as the daemon does.
 func indexFile(t testing.TB, active, path string, base []*index.Index) *index.Index {
 	t.Helper()
-	all, err := journal.Segments(active)
+	all, err := segment.List(active)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(s journal.Segment) bool { return strings.HasPrefix(s.Path, path) })
+	i := slices.IndexFunc(all, func(s segment.Segment) bool { return strings.HasPrefix(s.Path, path) })
 	s := &archive.Segment{Segment: all[i]}
 	if len(base) < 2 {
 		base = nil
@@ -122,7 +122,7 @@ func indexFile(t testing.TB, active, path string, base []*index.Index) *index.In
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(journal.IndexPath(path), content, 0o600); err != nil {
+	if err := os.WriteFile(segment.IndexPath(path), content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return x

@@ -15,7 +15,7 @@ import (
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/verify"
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 )
 
 // TestTorn has files without a whole line, and others that end in one that is torn: what the other files have is
@@ -33,13 +33,13 @@ func TestTorn(t *testing.T) {
 	s.Put("kubectl", settings(4)) // 5
 	w.Confirm(false, s)
 	w.Kill()
-	files, err := journal.Segments(w.Path)
+	files, err := segment.List(w.Path)
 	if err != nil || len(files) != 3 {
 		t.Fatal(files, err)
 	}
 	var plain [3][]byte
 	for i, f := range files {
-		var r journal.Reader
+		var r segment.Reader
 		if err := r.Open(f, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/host/disk"
 )
 
 // sealed is a SEALED line.
@@ -87,7 +86,7 @@ func (a *seals) check(ctx context.Context, j *archive.Journal, fn func(string)) 
 			}
 			continue
 		}
-		now, err := s.Seal(ctx, disk.OS)
+		now, err := s.Seal(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return same, compacted, ctx.Err()

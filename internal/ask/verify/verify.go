@@ -12,14 +12,14 @@ import (
 
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 )
 
 // Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or
 // with what kept it from being written. The active file has none, nor have files that others rotated. What runs that
 // were killed have left is removed first.
 func Reindex(ctx context.Context, j *archive.Journal, fn func(path string, err error)) {
-	if err := journal.RemoveLeftOvers(j.Path()); err != nil {
+	if err := segment.RemoveLeftOvers(j.Path()); err != nil {
 		fn(j.Path(), err)
 	}
 	var base []*index.Index
@@ -29,7 +29,7 @@ func Reindex(ctx context.Context, j *archive.Journal, fn func(path string, err e
 			if ctx.Err() != nil {
 				return
 			}
-			if fn(journal.IndexPath(s.Path), err); err != nil {
+			if fn(segment.IndexPath(s.Path), err); err != nil {
 				base = nil
 				continue
 			}
@@ -54,14 +54,14 @@ func follow(base []*index.Index, x *index.Index) []*index.Index {
 }
 
 func reindex(ctx context.Context, j *archive.Journal, s *archive.Segment, base []*index.Index) error {
-	if len(base) < journal.FullEvery {
+	if len(base) < index.FullEvery {
 		base = nil
 	}
 	content, err := s.BuildIndex(ctx, base, j.Segments[0].FirstSeq)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.Path, err)
 	}
-	if err := journal.WriteIndex(s.Path, content); err != nil {
+	if err := segment.WriteIndex(s.Path, content); err != nil {
 		return fmt.Errorf("write index: %w", err)
 	}
 	return nil
@@ -187,7 +187,7 @@ func beside(s *archive.Segment, fn func(string)) (*index.Index, io.Closer, error
 		fn(fmt.Sprintf("%s has no index", s.Path))
 		return nil, nil, nil
 	case errors.Is(err, index.ErrDamaged) || errors.Is(err, index.ErrOther):
-		fn(fmt.Sprintf("%s cannot be used: %v", journal.IndexPath(s.Path), err))
+		fn(fmt.Sprintf("%s cannot be used: %v", segment.IndexPath(s.Path), err))
 		return nil, nil, nil
 	}
 	return x, in, err
@@ -198,11 +198,11 @@ func compare(s *archive.Segment, is, x *index.Index, complete bool, fn func(stri
 	same, err := index.Equal(is, x, complete && is.Since == x.Since)
 	switch {
 	case errors.Is(err, index.ErrDamaged):
-		fn(fmt.Sprintf("%s cannot be used: %v", journal.IndexPath(s.Path), err))
+		fn(fmt.Sprintf("%s cannot be used: %v", segment.IndexPath(s.Path), err))
 	case err != nil:
 		return err
 	case !same:
-		fn(fmt.Sprintf("%s does not agree with its file", journal.IndexPath(s.Path)))
+		fn(fmt.Sprintf("%s does not agree with its file", segment.IndexPath(s.Path)))
 	}
 	return nil
 }

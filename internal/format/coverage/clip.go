@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 )
 
 // span is a part of time, from <= t < to.
@@ -84,10 +84,10 @@ type presence struct {
 	heads map[uint64]uint32 // the checksums of their beginnings, by the seq of their first lines
 	// compacted are those that others were made into: a line that is missing there is known to be, and of which
 	// namespace.
-	compacted []journal.Segment
+	compacted []segment.Segment
 }
 
-func presenceOf(there []journal.Segment) presence {
+func presenceOf(there []segment.Segment) presence {
 	p := presence{heads: make(map[uint64]uint32)}
 	for _, s := range there {
 		if s.UpTo > 0 {
@@ -100,9 +100,9 @@ func presenceOf(there []journal.Segment) presence {
 }
 
 // has reports whether a segment is there, as itself or in a compacted one.
-func (p presence) has(s *segment) bool {
+func (p presence) has(s *segmentRecord) bool {
 	head, is := p.heads[s.first]
-	return !s.gone && (is && head == s.head || slices.ContainsFunc(p.compacted, func(by journal.Segment) bool {
+	return !s.gone && (is && head == s.head || slices.ContainsFunc(p.compacted, func(by segment.Segment) bool {
 		return by.FirstSeq <= s.first && s.first <= by.UpTo
 	}))
 }
@@ -128,9 +128,9 @@ func (c *content) cut(last uint64) (any bool) {
 }
 
 // retire takes from all intervals what lies before the journal's first segment, and the segments that are gone with it.
-func (c *content) retire(there []journal.Segment) {
+func (c *content) retire(there []segment.Segment) {
 	is := presenceOf(there)
-	first := slices.IndexFunc(c.segments, func(s segment) bool { return is.has(&s) })
+	first := slices.IndexFunc(c.segments, func(s segmentRecord) bool { return is.has(&s) })
 	floor := int64(math.MaxInt64)
 	if first >= 0 {
 		floor = c.segments[first].time
@@ -174,7 +174,7 @@ func (c *content) limitTo(most int) {
 
 // end returns the seq of the last line in the segments of a journal, or a lower one where that would have to be
 // decompressed.
-func end(there []journal.Segment) (last uint64, err error) {
+func end(there []segment.Segment) (last uint64, err error) {
 	for _, s := range there {
 		last = max(last, s.FirstSeq)
 	}
@@ -191,7 +191,7 @@ func end(there []journal.Segment) (last uint64, err error) {
 		}
 		info, err := f.Stat()
 		if err == nil {
-			if l, lineErr := journal.NewBackward(f, info.Size()).Next(); lineErr == nil {
+			if l, lineErr := segment.NewBackward(f, info.Size()).Next(); lineErr == nil {
 				last = max(last, l.Seq)
 			}
 		}

@@ -217,8 +217,8 @@ func (i *interval) isPoint() bool {
 // void reports whether an interval says nothing: not even that a list was complete.
 func (i *interval) void() bool { return i.to < i.from || i.from == 0 }
 
-// segment is one record of its kind.
-type segment struct {
+// segmentRecord is one record of its kind.
+type segmentRecord struct {
 	head          uint32
 	time          int64
 	first, before uint64 // seq of the first line, and that of the segment before; 0 for none
@@ -238,7 +238,7 @@ func appendInterval(dst []byte, salt, stream uint32, i *interval) []byte {
 		uint64(uint32(i.differences))|uint64(i.pulse)<<32, i.serial)
 }
 
-func appendSegment(dst []byte, salt uint32, s *segment) []byte {
+func appendSegment(dst []byte, salt uint32, s *segmentRecord) []byte {
 	flags := byte(0)
 	if s.gone {
 		flags = flagGone

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 	"kubejournal/test/faultdisk"
 )
 
@@ -223,7 +223,7 @@ func TestDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		there, err := journal.Segments(j.path)
+		there, err := segment.List(j.path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -64,8 +64,8 @@ type File struct {
 	names   []string            // by number; names[n] has the slot n
 	serial  uint64              // of the last record
 	seq     uint64              // of the commit that is being taken
-	segment segment             // the newest; the zero segment is none
-	begins  []segment           // to be written; their heads are still to be read
+	segment segmentRecord       // the newest; the zero segment is none
+	begins  []segmentRecord     // to be written; their heads are still to be read
 	ended   []numbered          // intervals before the last ones, to be written
 	dropped int                 // of them, the oldest, since the write that is under way began
 	named   int                 // how many names are written
@@ -184,7 +184,7 @@ func SetAside(path string) iter.Seq2[time.Time, string] {
 // was any of that. What is left in old is what comes before each stream's last interval, by its new number.
 func (f *File) take(old *content, o Options) (more bool, err error) {
 	last := uint64(0)
-	there, err := journal.Segments(f.journal)
+	there, err := segment.List(f.journal)
 	if err == nil {
 		last, err = end(there)
 	}
@@ -196,7 +196,7 @@ func (f *File) take(old *content, o Options) (more bool, err error) {
 		last = min(last, old.segments[n-1].first-1) // it may be anywhere in the last one
 	}
 	more = old.cut(last)
-	old.segments = slices.DeleteFunc(old.segments, func(s segment) bool { return s.first > last })
+	old.segments = slices.DeleteFunc(old.segments, func(s segmentRecord) bool { return s.first > last })
 	old.retire(there)
 	f.serial = old.serial
 	if n := len(old.segments); n > 0 {
@@ -248,7 +248,9 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 	f.seq = seq
 	if firstSeq > 0 && firstSeq != f.segment.first {
 		f.serial++
-		next := segment{time: f.now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial}
+		next := segmentRecord{
+			time: f.now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial,
+		}
 		if firstSeq == 1 {
 			next.time = math.MinInt64 // there was no line before
 		}

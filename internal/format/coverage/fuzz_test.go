@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -47,12 +47,12 @@ func FuzzParse(f *testing.F) {
 		}
 		c := read()
 		all, some := map[uint64]uint32{}, map[uint64]uint32{}
-		var left []journal.Segment
+		var left []segment.Segment
 		for n, s := range c.segments {
 			all[s.first] = s.head
 			if n >= int(gone%8) {
 				some[s.first] = s.head
-				left = append(left, journal.Segment{FirstSeq: s.first, Head: s.head})
+				left = append(left, segment.Segment{FirstSeq: s.first, Head: s.head})
 			}
 		}
 		first, last := int64(math.MaxInt64), int64(math.MinInt64)

@@ -30,7 +30,7 @@ const maxSize = 256 << 20
 type content struct {
 	names     map[uint32]string
 	intervals map[uint32][]interval // by stream, in the order of their serial numbers
-	segments  []segment             // in the order of seq
+	segments  []segmentRecord       // in the order of seq
 	serial    uint64                // the highest
 }
 
@@ -82,7 +82,7 @@ func parseBytes(b []byte) (*content, error) {
 		return nil, fmt.Errorf("%w: version %d", ErrNewer, v)
 	}
 	salt, names := binary.LittleEndian.Uint32(b[24:]), make(map[uint32][]byte)
-	newest, segments := make(map[identity]interval), make(map[uint64]segment)
+	newest, segments := make(map[identity]interval), make(map[uint64]segmentRecord)
 	for at := tableStart; at+recordSize <= len(b); at += recordSize {
 		r := b[at : at+recordSize]
 		if r[0] == 0 || !sound(r, salt) {
@@ -105,7 +105,7 @@ func parseBytes(b []byte) (*content, error) {
 				newest[id] = i
 			}
 		case kindSegment:
-			s := segment{
+			s := segmentRecord{
 				head: stream, time: int64(number(0)), first: number(1), before: number(2), seq: number(3),
 				serial: number(5), gone: r[1]&flagGone != 0,
 			}
@@ -130,7 +130,7 @@ func parseBytes(b []byte) (*content, error) {
 		putInOrder(all)
 		c.intervals[stream] = slices.DeleteFunc(all, func(i interval) bool { return i.void() }) // taken back
 	}
-	c.segments = slices.SortedFunc(maps.Values(segments), func(a, b segment) int {
+	c.segments = slices.SortedFunc(maps.Values(segments), func(a, b segmentRecord) int {
 		return cmp.Compare(a.first, b.first)
 	})
 	return c, nil

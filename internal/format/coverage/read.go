@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -50,7 +50,7 @@ func Read(path string) ([]Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	segments, err := journal.Segments(strings.TrimSuffix(Path(path), suffix))
+	segments, err := segment.List(strings.TrimSuffix(Path(path), suffix))
 	if err != nil {
 		return nil, fmt.Errorf("read coverage: %w", err)
 	}
@@ -74,7 +74,7 @@ func Load(path string) (*Record, error) {
 }
 
 // Streams returns the coverage that is left of the record with these segments, in the order of the streams' names.
-func (r *Record) Streams(segments []journal.Segment) ([]Stream, error) {
+func (r *Record) Streams(segments []segment.Segment) ([]Stream, error) {
 	last, err := end(segments)
 	if err != nil {
 		return nil, fmt.Errorf("read coverage: %w", err)
@@ -85,7 +85,7 @@ func (r *Record) Streams(segments []journal.Segment) ([]Stream, error) {
 
 // Missing returns the first seqs of the segments in the record that are not among these, or do not begin as they did.
 // Those that retention may have removed are not among them.
-func (r *Record) Missing(segments []journal.Segment) []uint64 {
+func (r *Record) Missing(segments []segment.Segment) []uint64 {
 	return r.content.missing(presenceOf(segments))
 }
 

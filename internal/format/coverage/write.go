@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -48,7 +48,7 @@ type writing struct {
 type change struct {
 	names  []string
 	named  int // number of the first one
-	begins []segment
+	begins []segmentRecord
 	ended  []numbered
 	dirty  [2]int
 	slots  []interval // those of dirty
@@ -213,7 +213,7 @@ func (f *File) renew() error {
 		if old, err = parse(f.f); err != nil {
 			return fmt.Errorf("read: %w", err)
 		}
-		there, err := journal.Segments(f.journal)
+		there, err := segment.List(f.journal)
 		if err != nil {
 			return err
 		}
@@ -289,19 +289,19 @@ func (f *File) create(b []byte) (disk.File, error) {
 }
 
 // readHeads reads the beginnings of segments.
-func (f *File) readHeads(begins []segment) error {
+func (f *File) readHeads(begins []segmentRecord) error {
 	if len(begins) == 0 {
 		return nil
 	}
 	for range 2 { // one that is renamed during a listing may be missing
-		there, err := journal.Segments(f.journal)
+		there, err := segment.List(f.journal)
 		if err != nil {
 			return err
 		}
 		missing := false
 		for n := range begins {
 			s := &begins[n]
-			at := slices.IndexFunc(there, func(t journal.Segment) bool { return t.FirstSeq == s.first })
+			at := slices.IndexFunc(there, func(t segment.Segment) bool { return t.FirstSeq == s.first })
 			if s.gone = at < 0; s.gone {
 				missing = true
 			} else {

@@ -66,11 +66,15 @@ type object struct {
 	created int64 // in Unix seconds; 0 is unknown
 }
 
-// NewBuilder begins the index of a segment. head is the checksum of the segment's beginning, as journal.Segment has it.
+// NewBuilder begins the index of a segment. head is the checksum of the segment's beginning, as segment.Segment has it.
 func NewBuilder(head uint32) *Builder {
 	return &Builder{head: head, writers: make(map[string]int), streams: make(map[string]*stream),
 		names: make(map[string]string)}
 }
+
+// FullEvery is how many segments there are from one with a full index to the next: the fewer, the more room they take,
+// and the more, the more of them a query reads.
+const FullEvery = 4
 
 // Fill makes it a full index, with what was there when the segment began: as the indexes say of the segments before,
 // from a full one on or from the journal's oldest one. Of objects whose last line is in a segment older than the one

@@ -17,7 +17,7 @@
 //
 //	header     0   magic "kubejournal-idx\n" (16)
 //	           16  version of the format, 1 (4)
-//	           20  CRC of the segment's beginning, as journal.Segment has it (4)
+//	           20  CRC of the segment's beginning, as segment.Segment has it (4)
 //	           24  seq of its first line (8)
 //	           32  number of its lines (8)
 //	           40  its bytes (8)

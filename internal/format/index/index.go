@@ -29,7 +29,7 @@ type Index struct {
 	// up to the segment; none of these was missing in the segments that were there when it was made.
 	Since          uint64
 	Lines          int
-	Head           uint32    // checksum of the segment's beginning, as journal.Segment has it
+	Head           uint32    // checksum of the segment's beginning, as segment.Segment has it
 	Size           int64     // bytes of the segment, up to the end of its last line
 	Zipped         int64     // bytes of the gzip file for which Member answers; 0 for none
 	Oldest, Newest time.Time // of the lines

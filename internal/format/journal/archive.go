@@ -1,166 +1,20 @@
 package journal
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"strings"
 
-	"github.com/klauspost/compress/gzip"
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/index"
-	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
-
-// memberSize bounds a gzip member, in bytes of lines: it ends with the last line that fits, or with a longer one.
-const memberSize = 256 << 10
-
-// zipLevels are those of the members, in turn. Beside one stream of compress/gzip at its default level, members of
-// level 8 are 8 % larger and take as much CPU, members of level 6 are 13 % larger and take less than half: that pays
-// for the index.
-var zipLevels = [...]int{8, 8, 8, 8, 6}
-
-// IndexPath returns the path of the index of a rotated segment, compressed or not.
-func IndexPath(segment string) string {
-	if r, ok := parseRotated(filepath.Base(segment)); ok {
-		return filepath.Join(filepath.Dir(segment), r.plain) + indexed
-	}
-	return strings.TrimSuffix(segment, gzipped) + indexed
-}
-
-// OpenIndex opens the index of a rotated segment, which the caller closes; a Reader uses it from then on. The error is
-// fs.ErrNotExist where there is none, and index.ErrDamaged where it is about something else.
-func (s *Segment) OpenIndex() (*index.Index, io.Closer, error) { return s.openIndex(disk.OS) }
-
-func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
-	x, f, err := s.readIndex(d, index.Open)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.index = x
-	return x, f, nil
-}
-
-// IndexHeader reads the header of the index beside the segment, as index.ReadHeader does.
-func (s *Segment) IndexHeader() (*index.Index, error) {
-	x, f, err := s.readIndex(disk.OS, index.ReadHeader)
-	if err != nil {
-		return nil, err
-	}
-	return x, f.Close()
-}
-
-func (s *Segment) readIndex(
-	d disk.FS, read func(io.ReaderAt, int64) (*index.Index, error),
-) (*index.Index, io.Closer, error) {
-	f, err := d.OpenFile(IndexPath(s.Path), os.O_RDONLY, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	var x *index.Index
-	if err == nil {
-		x, err = read(f, info.Size())
-	}
-	if err == nil && !s.isOf(x) {
-		err = fmt.Errorf("about another segment: %w", index.ErrDamaged)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return x, f, nil
-}
-
-// MakeIndex reads the segment and makes an index in memory, for a segment that has none; a Reader uses it from then on.
-// Where not all could be read, Unread or Long says so.
-func (s *Segment) MakeIndex(ctx context.Context) (*index.Index, error) {
-	content, err := s.buildIndex(ctx, nil, 0)
-	if isCut(err) && content != nil {
-		s.Unread, err = err, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	x, err := index.Open(bytes.NewReader(content), int64(len(content)))
-	if err == nil {
-		s.index = x
-	}
-	return x, err
-}
-
-// isOf reports whether an index is about the segment.
-func (s *Segment) isOf(x *index.Index) bool {
-	if x.FirstSeq != s.FirstSeq || x.Head != s.Head {
-		return false
-	}
-	return s.Gzip && (x.Zipped == 0 || x.Zipped == s.Size) || !s.Gzip && x.Size == s.Size
-}
-
-// BuildIndex reads the segment and returns its index; a full one, if there is a base: see index.Builder.Fill.
-func (s *Segment) BuildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
-	content, err := s.buildIndex(ctx, base, oldest)
-	if err != nil {
-		return nil, err
-	}
-	return content, nil
-}
-
-// buildIndex is BuildIndex. Of a compressed file that is cut off it returns the index of what is there with the error.
-func (s *Segment) buildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
-	var f io.ReaderAt
-	if s.file != nil {
-		f = io.NewSectionReader(s.file, 0, s.Size)
-	} else {
-		opened, err := s.open(disk.OS)
-		if err != nil {
-			return nil, err
-		}
-		defer opened.Close() //nolint:errcheck // it is only read
-		f = opened
-	}
-	x, fill := &lineIndexer{Builder: index.NewBuilder(s.Head)}, fill
-	if base != nil {
-		x.Fill(base, oldest)
-	}
-	if s.Gzip {
-		fill = unzip
-	}
-	cut := fill(interruptible{f, ctx}, x)
-	s.Long = x.long
-	if cut != nil && !isCut(cut) {
-		return nil, cut
-	}
-	content, err := x.AppendTo(nil)
-	return content, cmp.Or(cut, err)
-}
-
-// isCut reports whether a compressed file ends too early, or is followed by something else. What was read is right.
-func isCut(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)
-}
-
-// interruptible is a file whose reading ends with a context.
-type interruptible struct {
-	io.ReaderAt
-	ctx context.Context
-}
-
-func (r interruptible) ReadAt(p []byte, at int64) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.ReaderAt.ReadAt(p, at)
-}
 
 // stoppable is a file whose writing ends with a context.
 type stoppable struct {
@@ -175,220 +29,13 @@ func (w stoppable) WriteAt(p []byte, at int64) (int, error) {
 	return w.WriterAt.WriteAt(p, at)
 }
 
-// sink takes the bytes of a segment as they come.
-type sink interface {
-	io.Writer
-	Member(zipped, plain int64) // see index.Builder
-	End(plain, zipped int64)    // the same
-	end() int64                 // where the last line ends
-}
-
-// lineIndexer adds the lines of a segment to its index.
-type lineIndexer struct {
-	*index.Builder
-	splitter
-	line line.Fields
-}
-
-func (x *lineIndexer) Write(p []byte) (int, error) {
-	x.Content(p)
-	return len(p), x.split(p, func(l []byte, at int64) error {
-		if x.line.Parse(l[:len(l)-1]) == nil { // else damaged
-			x.Add(&x.line, at, len(l))
-		}
-		return nil
-	})
-}
-
-// splitter splits what comes in parts into lines.
-type splitter struct {
-	part   []byte // of a line whose end is still to come; no more than maxLine
-	offset int64  // of the next line
-	passed int64  // bytes of a line that is too long, whose end is still to come
-	long   error  // names the first line that is too long
-}
-
-func (x *splitter) end() int64 { return x.offset }
-
-// split calls fn with each line that ends in p, its end included, and where it begins. A line that is too long is left
-// out.
-func (x *splitter) split(p []byte, fn func(l []byte, at int64) error) error {
-	for rest := p; len(rest) > 0; {
-		end := bytes.IndexByte(rest, '\n') + 1
-		size := int64(end)
-		if end == 0 {
-			size = int64(len(rest))
-		}
-		if x.passed > 0 || int64(len(x.part))+size > int64(maxLine) {
-			x.pass(size, end > 0)
-			rest = rest[size:]
-			continue
-		}
-		if end == 0 {
-			x.part = append(x.part, rest...)
-			break
-		}
-		l := rest[:end]
-		if rest = rest[end:]; len(x.part) > 0 {
-			l = append(x.part, l...)
-			x.part = l[:0]
-		}
-		at := x.offset
-		x.offset += int64(len(l))
-		if err := fn(l, at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// pass passes bytes of a line that is longer than one can be.
-func (x *splitter) pass(size int64, ended bool) {
-	if x.long == nil {
-		x.long = fmt.Errorf("the line at offset %d is longer than %d MiB and is left out", x.offset, maxLine>>20)
-	}
-	x.passed += int64(len(x.part)) + size
-	x.part = nil
-	if ended {
-		x.offset, x.passed = x.offset+x.passed, 0
-	}
-}
-
-// parts calls fn with the bytes of a plain file, in parts of memberSize at most. Each but the file's last one ends with
-// a line, unless that is longer: then whole is false until its end comes.
-func parts(in io.ReaderAt, fn func(part []byte, whole bool) error) error {
-	buf := make([]byte, memberSize)
-	whole := true
-	for at := int64(0); ; {
-		n, err := in.ReadAt(buf, at)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if n == 0 {
-			return nil
-		}
-		end := bytes.LastIndexByte(buf[:n], '\n') + 1
-		if !whole {
-			end = bytes.IndexByte(buf[:n], '\n') + 1
-		}
-		if whole = end > 0; !whole {
-			end = n
-		}
-		if err := fn(buf[:end], whole); err != nil {
-			return err
-		}
-		at += int64(end)
-	}
-}
-
-// counter counts what is written.
-type counter struct {
-	io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// zip writes a plain segment as gzip, in members that end with lines, and adds it to an index.
-func zip(out io.Writer, in io.ReaderAt, name string, x *lineIndexer) error {
-	counted := &counter{Writer: out}
-	var writers [gzip.BestCompression + 1]*gzip.Writer // by level
-	var z *gzip.Writer                                 // of the member that is begun
-	members, plain := 0, int64(0)
-	begin := func() (err error) {
-		level := zipLevels[members%len(zipLevels)]
-		if members++; writers[level] == nil {
-			writers[level], err = gzip.NewWriterLevel(counted, level)
-		} else {
-			writers[level].Reset(counted)
-		}
-		if z = writers[level]; members == 1 {
-			z.Name = name
-		}
-		return err
-	}
-	err := parts(in, func(part []byte, whole bool) error {
-		if z == nil {
-			x.Member(counted.n, plain)
-			if err := begin(); err != nil {
-				return err
-			}
-		}
-		plain += int64(len(part))
-		if _, err := z.Write(part); err != nil {
-			return err
-		}
-		if _, err := x.Write(part); err != nil || !whole {
-			return err
-		}
-		err := z.Close()
-		z = nil
-		return err
-	})
-	if err == nil && plain == 0 {
-		err = begin()
-	}
-	if err == nil && z != nil {
-		err = z.Close()
-	}
-	x.End(plain, counted.n)
-	return err
-}
-
-// fill reads a plain segment, as for its index.
-func fill(in io.ReaderAt, x sink) error {
-	size := int64(0)
-	err := parts(in, func(part []byte, _ bool) error {
-		size += int64(len(part))
-		_, err := x.Write(part)
-		return err
-	})
-	x.End(size, 0)
-	return err
-}
-
-// unzip reads a compressed segment, as for its index.
-func unzip(file io.ReaderAt, x sink) error {
-	in := io.NewSectionReader(file, 0, math.MaxInt64)
-	buffered := bufio.NewReaderSize(in, gzipBuffer)
-	at := func() int64 {
-		n, _ := in.Seek(0, io.SeekCurrent) // never fails
-		return n - int64(buffered.Buffered())
-	}
-	z, err := gzip.NewReader(buffered)
-	plain, zipped := int64(0), int64(0)
-	for err == nil {
-		x.Member(zipped, plain)
-		z.Multistream(false)
-		var n int64
-		if n, err = io.Copy(x, z); err != nil {
-			break
-		}
-		plain, zipped = plain+n, at()
-		err = z.Reset(buffered)
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	x.End(max(plain, x.end()), zipped)
-	return err
-}
-
 // segment returns what a rotated file begins with.
-func (j *File) segment(a *archive) (Segment, error) {
-	s := Segment{Path: filepath.Join(filepath.Dir(j.path), a.file()), Gzip: a.upTo > 0 || !a.plain, Ours: true,
+func (j *File) segment(a *archive) (segment.Segment, error) {
+	s := segment.Segment{Path: filepath.Join(filepath.Dir(j.path), a.file()), Gzip: a.upTo > 0 || !a.plain, Ours: true,
 		UpTo: a.upTo}
-	err := s.look(j.disk, &j.tidy.heads)
+	err := j.tidy.lister.Look(&s)
 	return s, err
 }
-
-// FullEvery is how many segments there are from one with a full index to the next: the fewer, the more room they take,
-// and the more, the more of them a query reads.
-const FullEvery = 4
 
 // pass is one of the tidier's over the rotated files, from the oldest on.
 type pass struct {
@@ -414,7 +61,7 @@ func (p *pass) look(a *archive) (*index.Index, io.Closer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	x, in, err := s.openIndex(p.disk)
+	x, in, err := s.OpenIndex()
 	if err != nil {
 		return nil, nil, nil //nolint:nilerr // it is made again
 	}
@@ -477,20 +124,16 @@ func (p *pass) keep(a *archive, compress bool) error {
 //  4. the folder is synced, so that the plain file is not the only one that a power cut takes;
 //  5. the plain file is removed.
 func (p *pass) compress(a *archive) error {
-	dir, tmp := filepath.Dir(p.path), temporaryOf(a.name+gzipped)
-	x, err := p.begin(a)
-	var writing disk.File
+	dir, tmp := filepath.Dir(p.path), segment.TemporaryName(a.name+segment.Gzipped)
+	_, x, err := p.begin(a)
+	var in, writing disk.File
 	if err == nil {
-		err = p.read(a.name, func(in disk.File) (err error) {
-			writing, err = p.write(tmp, func(out io.WriterAt) error {
-				// gzip writes some hundred bytes at a time
-				buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
-				if err := zip(buffered, in, a.name, x); err != nil {
-					return err
-				}
-				return buffered.Flush()
-			})
-			return err
+		in, err = p.disk.OpenFile(filepath.Join(dir, a.name), os.O_RDONLY, 0)
+	}
+	if err == nil {
+		defer in.Close() //nolint:errcheck // it is only read
+		writing, err = p.write(tmp, func(out io.WriterAt) error {
+			return segment.Compress(out, in, a.name, x)
 		})
 	}
 	if writing != nil {
@@ -499,8 +142,8 @@ func (p *pass) compress(a *archive) error {
 	if err != nil {
 		return fmt.Errorf("compress journal: %w", errors.Join(err, p.File.remove(tmp)))
 	}
-	indexErr := p.writeIndex(a.name, x.Builder)
-	if err := p.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, a.name+gzipped)); err != nil {
+	indexErr := p.writeIndex(a.name, x)
+	if err := p.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, a.name+segment.Gzipped)); err != nil {
 		return fmt.Errorf("compress journal: %w", err)
 	}
 	a.zip = true
@@ -512,55 +155,40 @@ func (p *pass) compress(a *archive) error {
 	return errors.Join(indexErr, err)
 }
 
-// index makes the index of a rotated file. One that is damaged gets none.
+// index makes the index of a rotated file. One that is damaged gets none. Close does not wait for a large one: it makes
+// reading fail.
 func (p *pass) index(a *archive) error {
-	x, err := p.begin(a)
+	s, x, err := p.begin(a)
 	if err != nil {
 		return fmt.Errorf("index journal: %w", err)
 	}
-	name, fill := a.file(), fill
-	if a.upTo > 0 || !a.plain {
-		fill = unzip
-	}
 	var failed *fs.PathError
-	switch err := p.read(name, func(in disk.File) error { return fill(in, x) }); {
+	switch err := s.AddTo(p.tidy.ctx, x); {
 	case errors.As(err, &failed) || p.tidy.ctx.Err() != nil:
 		return fmt.Errorf("index journal: %w", err)
 	case err != nil:
-		p.log.Warn("a rotated journal file is damaged and gets no index", zap.String("name", name), zap.Error(err))
+		p.log.Warn("a rotated journal file is damaged and gets no index", zap.String("name", a.file()), zap.Error(err))
 		p.tidy.bare[a.name] = true
 		return nil
 	}
-	return p.writeIndex(a.name, x.Builder)
+	return p.writeIndex(a.name, x)
 }
 
 // begin begins the index of a file.
-func (p *pass) begin(a *archive) (*lineIndexer, error) {
+func (p *pass) begin(a *archive) (segment.Segment, *index.Builder, error) {
 	s, err := p.segment(a)
-	x := &lineIndexer{Builder: index.NewBuilder(s.Head)}
-	if len(p.base) >= FullEvery {
+	x := index.NewBuilder(s.Head)
+	if len(p.base) >= index.FullEvery {
 		x.Fill(p.base, p.oldest)
 	}
-	return x, err
-}
-
-// read calls fn with a file beside the active one. Close does not wait for a large one: it makes reading fail.
-func (j *File) read(name string, fn func(disk.File) error) error {
-	in, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer in.Close() //nolint:errcheck // it is only read
-	defer context.AfterFunc(j.tidy.ctx, func() { _ = in.Close() })()
-	return fn(in)
+	return s, x, err
 }
 
 // writeIndex writes the index of a rotated file under a name that nobody reads, syncs it and renames it: a crash leaves
-// none, or what the next pass removes. A file without a line gets none. Close does not wait for a large one: it makes
-// writing fail.
+// none, or what the next pass removes. A file without a line gets none.
 func (j *File) writeIndex(name string, b *index.Builder) error {
-	dir, tmp := filepath.Dir(j.path), temporaryOf(name+indexed)
-	writing, err := j.write(tmp, func(out io.WriterAt) error { return b.Save(stoppable{out, j.tidy.ctx}) })
+	dir, tmp := filepath.Dir(j.path), segment.TemporaryName(name+segment.Indexed)
+	writing, err := j.write(tmp, func(out io.WriterAt) error { return b.Save(out) })
 	if writing != nil {
 		defer writing.Close() //nolint:errcheck // it is synced
 	}
@@ -571,13 +199,17 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 	if err != nil {
 		return fmt.Errorf("index journal: %w", errors.Join(err, j.remove(tmp)))
 	}
-	if err := j.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, name+indexed)); err != nil {
+	if err := j.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, name+segment.Indexed)); err != nil {
 		return fmt.Errorf("index journal: %w", err)
 	}
 	return nil
 }
 
-// write is disk.WriteTemporary of a file beside the active one.
+// write is disk.WriteTemporary of a file beside the active one. Close does not wait for a large one: it makes writing
+// fail.
 func (j *File) write(name string, fn func(io.WriterAt) error) (disk.File, error) {
-	return disk.WriteTemporary(j.disk, filepath.Join(filepath.Dir(j.path), name), fileMode, fn)
+	path := filepath.Join(filepath.Dir(j.path), name)
+	return disk.WriteTemporary(j.disk, path, segment.FileMode, func(out io.WriterAt) error {
+		return fn(stoppable{out, j.tidy.ctx})
+	})
 }

@@ -13,14 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/format/index"
-	"kubejournal/internal/host/disk"
+	"kubejournal/internal/format/segment"
 )
 
 // checkIndexes checks that each index is about its segment and has its lines; and, if all of them are there, that each
-// rotated segment has one.
+// Rotated segment has one.
 func (k *keeper) checkIndexes(there bool) error {
-	segments, err := Segments(k.path)
+	segments, err := segment.List(k.path)
 	if err != nil {
 		return err
 	}
@@ -37,19 +36,19 @@ func (k *keeper) checkIndexes(there bool) error {
 	return errors.Join(errs...)
 }
 
-func checkIndex(s Segment, since uint64) error {
+func checkIndex(s segment.Segment, since uint64) error {
 	x, in, err := s.OpenIndex()
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	var r Reader
+	var r segment.Reader
 	defer r.Close()
 	if err := r.Open(s, 0); err != nil {
 		return err
 	}
 	n := 0
-	var direct Reader // begins at each line, or at many
+	var direct segment.Reader // begins at each line, or at many
 	defer direct.Close()
 	for ; ; n++ {
 		l, err := r.Next()
@@ -86,6 +85,8 @@ func checkIndex(s Segment, since uint64) error {
 	return nil
 }
 
+const memberSize = 256 << 10 // as segment.Compress makes them
+
 // TestMembers reads a segment of several gzip members, one of which has a line that is longer than members are.
 func TestMembers(t *testing.T) {
 	inBubble(t, Options{MaxSize: 3 * memberSize, Compress: true}, func(r *rig) {
@@ -107,7 +108,7 @@ func TestMembers(t *testing.T) {
 		if err := r.checkIndexes(true); err != nil {
 			t.Error(err)
 		}
-		segments, err := Segments(r.path)
+		segments, err := segment.List(r.path)
 		if err != nil || len(segments) < 2 {
 			t.Fatalf("%d segments: %v", len(segments), err)
 		}
@@ -154,91 +155,16 @@ func TestMembers(t *testing.T) {
 		if _, err := s.MakeIndex(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []Segment{s, segments[0]} {
-			lines := Reader{disk: disk.OS, passed: new(atomic.Int64)}
+		for _, s := range []segment.Segment{s, segments[0]} {
+			lines := segment.Reader{Passed: new(atomic.Int64)}
 			at := int64(len(numbered(1)))
 			if err := lines.Open(s, x.Size-at); err != nil {
 				t.Fatal(err)
 			}
 			lines.Close()
-			if zipped, _ := x.Member(x.Size - at); zipped == 0 || lines.passed.Load() > int64(len(content))-zipped {
-				t.Errorf("the last line was found behind %d of %d bytes; its member begins at %d", lines.passed.Load(), len(content), zipped)
+			if zipped, _ := x.Member(x.Size - at); zipped == 0 || lines.Passed.Load() > int64(len(content))-zipped {
+				t.Errorf("the last line was found behind %d of %d bytes; its member begins at %d", lines.Passed.Load(), len(content), zipped)
 			}
 		}
 	})
-}
-
-// TestEndlessLine makes the index of files with lines that are longer than one can be: no more than one line is held, the
-// first that is passed over is named, and the lines around it are there.
-func TestEndlessLine(t *testing.T) {
-	defer func(was int) { maxLine = was }(maxLine)
-	maxLine = 2*memberSize + 17
-	line := func(seq int) string {
-		return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T12:00:00Z","type":"SYNCED","stream":"pods"}`, seq) + "\n"
-	}
-	first := line(1)
-	endless := line(2)[:60] + strings.Repeat("x", 20*memberSize)
-	for name, text := range map[string]string{
-		"without an end":          first + line(2) + endless,
-		"between":                 first + endless + "\n" + line(2),
-		"no longer than allowed":  first + strings.Repeat("x", maxLine-1) + "\n" + line(2),
-		"longer by one byte":      first + strings.Repeat("x", maxLine) + "\n" + line(2),
-		"two, then another's end": first + endless + "\n" + endless + "\n" + line(2),
-	} {
-		for _, zip := range []bool{false, true} {
-			s := segmentWith(t, text, zip)
-			x, err := s.MakeIndex(t.Context())
-			if err != nil || x.Lines != 2 {
-				t.Fatalf("%s: %+v, %v", name, x, err)
-			}
-			last, err := x.Line(1)
-			at := int64(strings.LastIndex(text, line(2)))
-			if err != nil || last.Seq != 2 || last.Offset != at {
-				t.Errorf("%s: %+v, %v", name, last, err)
-			}
-			allowed := strings.HasPrefix(name, "no longer")
-			if allowed != (s.Long == nil) || !allowed && !strings.HasPrefix(s.Long.Error(), "the line at offset ") {
-				t.Errorf("%s: %v", name, s.Long)
-			}
-		}
-		x := &lineIndexer{Builder: index.NewBuilder(0)}
-		most := 0
-		for rest := []byte(text); len(rest) > 0; {
-			n := min(len(rest), 1000)
-			if _, err := x.Write(rest[:n]); err != nil {
-				t.Fatal(err)
-			}
-			rest, most = rest[n:], max(most, len(x.part))
-		}
-		if most > maxLine {
-			t.Errorf("%s: %d bytes are held", name, most)
-		}
-	}
-}
-
-// TestEditedLine edits a line of a file without changing its length: the index made at its rotation says so.
-func TestEditedLine(t *testing.T) {
-	for _, zip := range []bool{false, true} {
-		text := strings.ReplaceAll(lines(1, 3), `}`, `,"object":{"a":"one"}}`)
-		was := segmentWith(t, text, zip)
-		is := segmentWith(t, strings.Replace(text, `"one"`, `"two"`, 1), zip)
-		x, err := was.MakeIndex(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		y, err := is.MakeIndex(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if same, err := index.Equal(x, y, true); err != nil || same {
-			t.Errorf("%v, %v", same, err)
-		}
-		again, err := was.MakeIndex(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if same, err := index.Equal(x, again, true); err != nil || !same {
-			t.Errorf("%v, %v", same, err)
-		}
-	}
 }

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kubejournal/internal/format/segment"
+	"kubejournal/internal/host/disk"
+	"kubejournal/test/faultdisk"
 )
 
 // folderWith makes a folder of journal files; the active one is opened.
@@ -16,7 +21,7 @@ func folderWith(t *testing.T, files map[string]string) *File {
 	dir := t.TempDir()
 	for name, content := range files {
 		b := []byte(content)
-		if strings.HasSuffix(name, gzipped) {
+		if strings.HasSuffix(name, segment.Gzipped) {
 			var z bytes.Buffer
 			w := gzip.NewWriter(&z)
 			_, err := w.Write(b)
@@ -132,5 +137,42 @@ func TestReadBackDamagedRotated(t *testing.T) {
 	}
 	if contentOf(t, path) != bad {
 		t.Error("the file was touched")
+	}
+}
+
+// unreadable is a disk on which the file named name cannot be read.
+type unreadable struct {
+	disk.FS
+	name string
+}
+
+func (d unreadable) OpenFile(path string, flag int, mode fs.FileMode) (disk.File, error) {
+	f, err := d.FS.OpenFile(path, flag, mode)
+	if err == nil && filepath.Base(path) == d.name {
+		f = unreadableFile{f}
+	}
+	return f, err
+}
+
+type unreadableFile struct{ disk.File }
+
+func (unreadableFile) ReadAt([]byte, int64) (int, error) { return 0, faultdisk.ErrInjected }
+
+// A neighbor that cannot be read does not block a start that does not need its lines.
+func TestUnreadableNeighbor(t *testing.T) {
+	for _, name := range []string{rotated1, "journal.jsonl.1", rotated1 + segment.Gzipped} {
+		whole := folderWith(t, map[string]string{name: lines(1, 3), "journal.jsonl": lines(4, 6)})
+		if err := whole.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenFile(whole.Path(), Options{Disk: unreadable{disk.OS, name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := readBack(t, j, Mark{FirstSeq: 4, Offset: int64(len(numbered(4)))}, 4)
+		if err != nil || got != lines(5, 6) {
+			t.Errorf("%s: read back %s, %v", name, outline(got), err)
+		}
+		j.Close()
 	}
 }

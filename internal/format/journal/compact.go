@@ -3,9 +3,9 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"path/filepath"
 	"slices"
@@ -14,6 +14,7 @@ import (
 
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -188,18 +189,18 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	if err != nil {
 		return is, 0, err
 	}
-	plain, zipped := temporaryOf(is.file()+sifted), temporaryOf(is.file())
+	plain, zipped := segment.TemporaryName(is.file()+segment.Sifted), segment.TemporaryName(is.file())
 	s := sifter{of: of, limit: r.limit}
 	kept, err := r.write(plain, func(out io.WriterAt) error { return r.sift(&s, out, parts) })
 	if kept != nil {
 		defer kept.Close() //nolint:errcheck // it is removed
 	}
 	var writing disk.File
-	x := &lineIndexer{}
+	var x *index.Builder
 	if err == nil {
-		var head [headSize]byte
-		n, _ := kept.ReadAt(head[:], 0)
-		x.Builder = index.NewBuilder(crc32.Checksum(head[:n], castagnoli))
+		var head segment.Segment
+		_ = head.ReadHead(kept) // what cannot be read, reading it again says
+		x = index.NewBuilder(head.Head)
 		if before != nil && before.Since > 0 {
 			oldest, firstErr := p.firstSeq(&r.all[0])
 			err = firstErr
@@ -208,15 +209,14 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	}
 	if err == nil {
 		writing, err = r.write(zipped, func(out io.WriterAt) error {
-			buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
-			return errors.Join(zip(buffered, kept, is.name, x), buffered.Flush())
+			return segment.Compress(out, kept, is.name, x)
 		})
 	}
 	if writing != nil {
 		defer writing.Close() //nolint:errcheck // it is synced
 	}
 	if err = errors.Join(err, r.File.remove(plain)); err == nil {
-		err = r.writeIndex(is.name, x.Builder)
+		err = r.writeIndex(is.name, x)
 	}
 	if err == nil {
 		err = r.disk.Rename(filepath.Join(dir, zipped), filepath.Join(dir, is.file()))
@@ -224,11 +224,11 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 	if err != nil {
 		return is, 0, errors.Join(err, r.File.remove(zipped))
 	}
-	delete(r.tidy.heads.known, filepath.Join(dir, is.file()))
+	r.tidy.lister.Forget(filepath.Join(dir, is.file()))
 	if err := r.disk.SyncDir(dir); err != nil {
 		return is, 0, err
 	}
-	for _, name := range []string{is.file(), is.name + indexed} {
+	for _, name := range []string{is.file(), is.name + segment.Indexed} {
 		info, err := r.disk.Stat(filepath.Join(dir, name))
 		if err != nil {
 			return is, 0, err
@@ -244,9 +244,9 @@ func (r *room) rewrite(parts []archive, upTo uint64, of share) (is archive, line
 
 // replace removes what another file was made of.
 func (j *File) replace(a, by *archive) error {
-	errs := []error{j.remove(a.name), j.remove(a.name + gzipped)}
+	errs := []error{j.remove(a.name), j.remove(a.name + segment.Gzipped)}
 	if a.name != by.name {
-		errs = append(errs, j.remove(a.name+indexed))
+		errs = append(errs, j.remove(a.name+segment.Indexed))
 	}
 	if a.upTo > 0 && a.file() != by.file() {
 		errs = append(errs, j.remove(a.file()))
@@ -305,22 +305,28 @@ func (p *pass) isComplete(a *archive) (bool, error) {
 // sift writes the lines of some files that stay.
 func (r *room) sift(s *sifter, out io.WriterAt, parts []archive) error {
 	s.out = bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer)
+	var in segment.Reader
+	defer in.Close()
 	for i := range parts {
-		a, read := &parts[i], fill
-		if a.upTo > 0 || !a.plain {
-			read = unzip
+		is, err := r.segment(&parts[i])
+		if err == nil {
+			err = in.Open(is, 0)
 		}
-		if err := r.read(a.file(), func(in disk.File) error { return read(in, s) }); err != nil {
+		for err == nil {
+			var l segment.RawLine
+			if l, err = in.Next(); err == nil && !l.TooLong() {
+				err = s.take(l.Bytes)
+			}
+		}
+		if !errors.Is(err, io.EOF) { // a torn end is no line
 			return err
 		}
-		s.splitter = splitter{} // a torn end is none
 	}
 	return errors.Join(s.flush(), s.out.Flush())
 }
 
 // sifter writes the lines that come, and a REMOVED line in the place of each row of lines of a share.
 type sifter struct {
-	splitter
 	of      share
 	limit   string
 	out     *bufio.Writer
@@ -333,19 +339,14 @@ type sifter struct {
 	head  []byte    // what the REMOVED line begins with
 }
 
-// Member and End are of the segment's index, which is made again.
-func (s *sifter) Member(int64, int64) {}
-func (s *sifter) End(int64, int64)    {}
-
-func (s *sifter) Write(p []byte) (int, error) { return len(p), s.split(p, s.take) }
-
-func (s *sifter) take(l []byte, _ int64) error {
-	if s.line.Parse(l[:len(l)-1]) != nil || !s.has(&s.line) {
+// take takes the next line, without its end.
+func (s *sifter) take(l []byte) error {
+	if s.line.Parse(l) != nil || !s.has(&s.line) {
 		if err := s.flush(); err != nil {
 			return err
 		}
 		_, err := s.out.Write(l)
-		return err
+		return cmp.Or(err, s.out.WriteByte('\n'))
 	}
 	f := &s.line
 	is := line.Span{From: f.Seq, To: f.Seq, FromTime: f.Time, ToTime: f.Time}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"kubejournal/internal/format/index"
+	"kubejournal/internal/format/segment"
 	"kubejournal/test/faultdisk"
 )
 
@@ -181,7 +182,7 @@ func (w *tenants) check() (gone map[string]int, first int) {
 // checkEach compares each index with one that is made now.
 func (w *tenants) checkEach() {
 	w.t.Helper()
-	all, err := Segments(w.path)
+	all, err := segment.List(w.path)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -387,7 +388,7 @@ func compactOnce(t *testing.T, o Options, fault faultdisk.Fault, n int, cut bool
 		if gone, first := w.check(); first != 1 || gone["pods shop"] > 0 {
 			t.Errorf("the journal begins with line %d; gone are %v", first, gone)
 		}
-		if names := w.names(); strings.Contains(names, temporary) {
+		if names := w.names(); strings.Contains(names, ".tmp") {
 			t.Errorf("files left over: %s", names)
 		}
 	})
@@ -412,11 +413,11 @@ func TestCompactedAgain(t *testing.T) {
 	const name = "journal-2026-11-20T16-10-22.123.jsonl.compacted-3.gz"
 	const head = `{"seq":1,"time":"2026-11-20T16:10:22Z","type":`
 	write(name, head+"\"ADDED\"}\n"+`{"seq":2,"type":"ADDED"}`+"\n"+`{"seq":3,"type":"ADDED"}`+"\n")
-	all, err := Segments(path)
+	all, err := segment.List(path)
 	if err != nil || len(all) != 1 || all[0].UpTo != 3 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	var r Reader
+	var r segment.Reader
 	defer r.Close()
 	if err := r.Open(all[0], 0); err != nil {
 		t.Fatal(err)

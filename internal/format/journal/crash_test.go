@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 	"kubejournal/test/faultdisk"
 )
@@ -122,17 +123,17 @@ func (k *keeper) files() string {
 	var parts []string
 	for _, e := range entries {
 		name := e.Name()
-		if name == filepath.Base(disk.OwnerPath(k.path)) || strings.HasSuffix(name, indexed) {
+		if name == filepath.Base(disk.OwnerPath(k.path)) || strings.HasSuffix(name, segment.Indexed) {
 			continue
 		}
-		if strings.HasSuffix(name, gzipped) && slices.ContainsFunc(entries, func(o os.DirEntry) bool { return o.Name()+gzipped == name }) {
+		if strings.HasSuffix(name, segment.Gzipped) && slices.ContainsFunc(entries, func(o os.DirEntry) bool { return o.Name()+segment.Gzipped == name }) {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(filepath.Dir(k.path), name))
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		if strings.HasSuffix(name, gzipped) {
+		if strings.HasSuffix(name, segment.Gzipped) {
 			z, err := gzip.NewReader(bytes.NewReader(content))
 			if err != nil {
 				k.t.Fatalf("%s: %v", name, err)
@@ -143,7 +144,7 @@ func (k *keeper) files() string {
 		}
 		parts = append(parts, string(content))
 	}
-	seqOf := func(s string) uint64 { n, _ := lineSeq([]byte(s)); return n }
+	seqOf := func(s string) uint64 { n, _ := segment.SeqOf([]byte(s)); return n }
 	slices.SortFunc(parts, func(a, b string) int { return cmp.Compare(seqOf(a), seqOf(b)) })
 	return strings.Join(parts, "")
 }
@@ -159,17 +160,17 @@ func (k *keeper) names() string {
 	count := make(map[string]int)
 	for _, e := range entries {
 		name := e.Name()
-		of, index := strings.CutSuffix(name, indexed)
-		index = index && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == of || e.Name() == of+gzipped })
+		of, index := strings.CutSuffix(name, segment.Indexed)
+		index = index && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == of || e.Name() == of+segment.Gzipped })
 		if name == filepath.Base(disk.OwnerPath(k.path)) || index {
 			continue
 		}
-		if r, ok := namingOf(k.path).parse(name); ok {
+		if r, ok := segment.NamesOf(k.path).Parse(name); ok {
 			name = "rotated"
-			if r.compressed {
-				name += gzipped
+			if r.Compressed {
+				name += segment.Gzipped
 			}
-			if time.Since(r.at) < 0 {
+			if time.Since(r.At) < 0 {
 				k.t.Errorf("%s is named in the future", e.Name())
 			}
 		}
@@ -278,7 +279,7 @@ func crashOnce(t *testing.T, o Options, crashAt uint64, fault faultdisk.Fault, n
 			t.Error(err)
 		}
 		names := k.names()
-		if o.Compress && strings.Contains(names, "rotated:") || strings.Contains(names, temporary) {
+		if o.Compress && strings.Contains(names, "rotated:") || strings.Contains(names, ".tmp") {
 			t.Errorf("files left over: %s", names)
 		}
 		if o.MaxFiles > 0 && !strings.Contains(names, fmt.Sprintf("rotated.gz:%d", o.MaxFiles)) {
@@ -292,7 +293,7 @@ func crashOnce(t *testing.T, o Options, crashAt uint64, fault faultdisk.Fault, n
 func outline(all string) string {
 	var b strings.Builder
 	for l := range strings.Lines(all) {
-		n, ok := lineSeq([]byte(l))
+		n, ok := segment.SeqOf([]byte(l))
 		if !ok || l != numbered(n) {
 			fmt.Fprintf(&b, "%q ", l)
 			continue

@@ -1,10 +1,11 @@
 package journal
 
 import (
-	"maps"
 	"time"
 
 	"go.uber.org/zap"
+
+	"kubejournal/internal/format/segment"
 )
 
 // Extent is how far back a journal reaches. It is found out when the journal is opened and when its files change, not
@@ -22,7 +23,7 @@ func (j *File) Extent() Extent { return *j.extent.Load() }
 // survey finds out how far back the journal reaches. Only OpenFile and the tidier call it.
 func (j *File) survey() {
 	before := j.extent.Load()
-	all, err := listSegments(j.disk, j.path, &j.tidy.heads)
+	all, err := j.tidy.lister.List(j.path)
 	if err != nil {
 		j.log.Warn("cannot read how far back the journal reaches", zap.Error(err))
 		return
@@ -31,7 +32,6 @@ func (j *File) survey() {
 	for _, s := range all {
 		listed[s.Path] = true
 	}
-	maps.DeleteFunc(j.tidy.heads.known, func(path string, _ Segment) bool { return !listed[path] })
 	now := Extent{Oldest: before.Oldest, FirstSeq: before.FirstSeq, Segments: len(all), Limit: j.tidy.limit}
 	if !listed[j.path] { // a new active file is about to be there
 		now.Segments++
@@ -51,7 +51,7 @@ func (j *File) began(line []byte) {
 	if now.Segments > 1 || !now.Oldest.IsZero() {
 		return
 	}
-	now.Oldest = lineTime(line)
-	now.FirstSeq, _ = lineSeq(line)
+	now.Oldest = segment.TimeOf(line)
+	now.FirstSeq, _ = segment.SeqOf(line)
 	j.extent.Store(&now)
 }

@@ -114,19 +114,6 @@ func TestExtentUnknown(t *testing.T) {
 	})
 }
 
-func TestLineTime(t *testing.T) {
-	at := timeOf(5)
-	for text, want := range map[string]time.Time{
-		`{"seq":12,"time":"2026-11-20T16:00:05.000000000Z","type"`: at, `{"seq":12,"time":"2026-11-20T16:00:05Z"}`: at,
-		`{"seq":12,"term":3,"time":"2026-11-20T16:00:05Z"}`: at, `{"seq":12,"term":3}`: {},
-		`{"seq":12,"time":"2026-11-20T16:00`: {}, `{"seq":12,"id":""`: {}, "else": {}, "": {}, `{"seq":12,"time":"yesterday"`: {},
-	} {
-		if got := lineTime([]byte(text)); !got.Equal(want) {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}
-
 // An error of a rotation can be told from one of a write.
 func TestRotationError(t *testing.T) {
 	var blind atomic.Bool

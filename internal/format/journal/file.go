@@ -1,5 +1,5 @@
-// Package journal appends lines to the output, rotates it, and reads its lines back. It knows lines as bytes that end
-// in "\n", with seq at their beginning; package line knows their meaning.
+// Package journal writes the output: it appends lines, rotates the file, compresses and removes rotated ones, and at a
+// start continues where the last commit was. Package segment knows the files, and reads their lines.
 //
 // The output is a file or a stream (stdout). Of a file the journal guarantees:
 //
@@ -11,20 +11,7 @@
 //     may be there beyond it with the same bytes, so that no line ever begins in the middle of another.
 //   - A line is in one segment as a whole, and seq continues from segment to segment.
 //
-// # The files
-//
-//	journal.jsonl                                  active: the one appended to
-//	journal-2026-11-20T16-10-22.123.jsonl          rotated, named by the time of its rotation (UTC)
-//	journal-2026-11-20T16-10-22.123.jsonl.gz       the same, compressed
-//	.journal-2026-11-20T16-10-22.123.jsonl.gz.tmp  being compressed; nobody reads it
-//	.journal.jsonl.owner                           the id of the process that appends (see disk.Owner)
-//
-// Names rise with seq even where the clock goes back. Where a plain and a compressed file of one name exist, the
-// compressed one is complete and the plain one is about to be removed.
-//
-// Segments lists the active and the rotated files in the order of seq, and those that others renamed. Reader reads the
-// lines of any of them forward from a byte offset, Backward those of a plain one from its end. Everything that takes
-// lines from a journal uses these; check (rotate.go) and verify.go compare bytes of the active file.
+// What is read back is read as any other reader does; check (rotate.go) and verify.go compare bytes of the active file.
 //
 // # Rotation, step by step
 //
@@ -35,7 +22,7 @@
 //     only 3, and take the lines of the new file with them: no commit knows of these.
 //
 // What was committed is known by the seq of a segment's first line and an offset (Mark), not by a name. ReadBack finds
-// that segment under any name that Segments lists, continues from there through the segments that follow it in seq, and
+// that segment under any name that segment.List lists, continues from there through the segments that follow it in seq, and
 // so survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing and
 // removing tidy.go.
 package journal
@@ -54,10 +41,9 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
-
-const fileMode = 0o640
 
 var (
 	// ErrNotJournal says that the file holds something else.
@@ -66,8 +52,6 @@ var (
 	ErrDamaged = errors.New("damaged")
 	// ErrBadLine is for ReadBack's callback: the line is not one of ours.
 	ErrBadLine = errors.New("not a journal line")
-
-	lineHead = []byte(`{"seq":`)
 )
 
 // Mark is a place between two lines of a journal file.
@@ -81,7 +65,7 @@ type Options struct {
 	// bytes above which the active file is rotated; 0 is never. Only a single longer line makes it larger
 	MaxSize  int64
 	MaxAge   time.Duration // how long ago a file may have been rotated before it is removed; 0 is for ever
-	MaxFiles int           // rotated files that are kept, and all that are younger than MinAge; 0 is all
+	MaxFiles int           // Rotated files that are kept, and all that are younger than MinAge; 0 is all
 	// MinAge is how long ago a line must have been written at least before it is removed, as long as its namespace is
 	// not the one that takes most room: see compact.go.
 	MinAge time.Duration
@@ -110,7 +94,7 @@ func (e *RotationError) Unwrap() error { return e.Err }
 // writes.
 type File struct {
 	path    string // of the active file, no symbolic link
-	name    naming
+	name    segment.Names
 	disk    disk.FS
 	options atomic.Pointer[Options]
 	log     *zap.Logger
@@ -160,8 +144,12 @@ func (a *active) adopt() (ours bool, err error) {
 	a.endsAt(info.Size())
 	// What a killed predecessor wrote may not be on disk yet.
 	a.unsynced = a.unsynced || a.size > 0
-	a.firstSeq, ours, err = headOf(a.f)
-	return ours, err
+	var head segment.Segment
+	if err := head.ReadHead(a.f); err != nil {
+		return false, fmt.Errorf("read journal: %w", err)
+	}
+	a.firstSeq = head.FirstSeq
+	return head.Unread == nil, nil
 }
 
 // OpenFile opens or creates the journal file at path, in an existing folder: disk.ErrLocked where another process has
@@ -178,14 +166,15 @@ func OpenFile(path string, o Options) (*File, error) {
 	if err := disk.CheckLink(path); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, segment.FileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	// Rotated files lie beside the file that a link leads to.
 	path = disk.Real(path)
-	j := &File{path: path, name: namingOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
+	j := &File{path: path, name: segment.NamesOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
 	j.options.Store(&o)
+	j.reading.lister.Disk, j.tidy.lister.Disk = o.Disk, o.Disk
 	j.idle.L = &j.mu
 	if err := j.open(); err != nil {
 		_ = f.Close() // nothing was written
@@ -320,7 +309,7 @@ func (j *File) append(p []byte) (int, error) {
 	a.unsynced = true
 	n, err := a.f.WriteAt(p, a.size)
 	if a.size == 0 && n > 0 {
-		a.firstSeq, _ = lineSeq(p)
+		a.firstSeq, _ = segment.SeqOf(p)
 		j.began(p[:n])
 	}
 	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -111,8 +112,8 @@ func TestForeignRotatedFile(t *testing.T) {
 	if _, err := f.Write([]byte(lines[1])); err != nil {
 		t.Fatal(err)
 	}
-	all, _, err := readArchives(disk.OS, dir, namingOf(path))
-	if err != nil || len(all) != 1 || !namingOf(path).related(all[0].name) || strings.HasPrefix(all[0].name, "journal-9999") {
+	all, _, err := readArchives(disk.OS, dir, segment.NamesOf(path))
+	if err != nil || len(all) != 1 || strings.HasPrefix(all[0].name, "journal-9999") {
 		t.Errorf("%v, %v", all, err)
 	}
 	if _, err := os.Stat(planted); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -92,38 +93,7 @@ func removeAll(j *File, by string) error {
 		_, _, err := j.archives()
 		return err
 	}
-	return RemoveLeftOvers(j.Path())
-}
-
-// TestNamesOfWriters has every file that is being written under a name that a later run knows as left over, and holds
-// its lock.
-func TestNamesOfWriters(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "journal.jsonl")
-	f, err := createTemporary(IndexPath(filepath.Join(dir, rotatedName+gzipped)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if name := filepath.Base(f.Name()); !namingOf(path).leftOver(name) {
-		t.Errorf("%s is not known", name)
-	}
-	if err := RemoveLeftOvers(path); err != nil || len(there(t, dir, []string{filepath.Base(f.Name())})) == 0 {
-		t.Errorf("it was removed while it was written: %v", err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := RemoveLeftOvers(path); err != nil || len(there(t, dir, []string{filepath.Base(f.Name())})) > 0 {
-		t.Errorf("it was left: %v", err)
-	}
-	if err := WriteIndex(filepath.Join(dir, rotatedName+gzipped), []byte("an index")); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 || entries[0].Name() != rotatedName+indexed {
-		t.Errorf("%v, %v", entries, err)
-	}
+	return segment.RemoveLeftOvers(j.Path())
 }
 
 // TestTidierLocks has the tidier write while another run looks for what was left over: it finds nothing, at any
@@ -149,9 +119,9 @@ type watchingFS struct {
 }
 
 func (w *watchingFS) Rename(from, to string) error {
-	if strings.HasSuffix(from, temporary) {
+	if strings.HasSuffix(from, ".tmp") {
 		w.seen++
-		if err := RemoveLeftOvers(filepath.Join(filepath.Dir(to), "journal.jsonl")); err != nil {
+		if err := segment.RemoveLeftOvers(filepath.Join(filepath.Dir(to), "journal.jsonl")); err != nil {
 			w.t.Error(err)
 		}
 	}

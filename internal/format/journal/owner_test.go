@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 	"kubejournal/test/faultdisk"
 )
@@ -208,7 +209,7 @@ func TestTwoProcesses(t *testing.T) {
 				next.file.Close()
 				want := uint64(1)
 				for l := range strings.Lines(contentOf(t, first.path)) {
-					if seq, ok := lineSeq([]byte(l)); !ok || seq != want {
+					if seq, ok := segment.SeqOf([]byte(l)); !ok || seq != want {
 						t.Fatalf("order %v: line %d is %q", order, want, l)
 					}
 					want++
@@ -394,20 +395,14 @@ func TestVerifyBehindFailedWrite(t *testing.T) {
 	})
 }
 
-// Neither a reader of the journal nor its rotation takes the owner file for a file of it.
-func TestOwnerFileIsNoSegment(t *testing.T) {
-	for _, path := range []string{"journal.jsonl", ".journal.jsonl", "journal", "1", ".1"} {
-		n, own := namingOf(path), filepath.Base(disk.OwnerPath(path))
-		if _, rotated := n.parse(own); rotated || n.related(own) || n.leftOver(own) || IsRotated(own) {
-			t.Errorf("%s is taken for a file of %s", own, path)
-		}
-	}
+// The owner file is beside the journal, and is listed as no file of it.
+func TestOwnerFileIsNotListed(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, filepath.Join(dir, "journal.jsonl"))
 	if _, err := j.Write([]byte(numbered(1))); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := Segments(j.Path()); err != nil || len(all) != 1 || !all[0].Active {
+	if all, err := segment.List(j.Path()); err != nil || len(all) != 1 || !all[0].Active {
 		t.Errorf("Segments = %+v, %v", all, err)
 	}
 	entries, err := os.ReadDir(dir)

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -38,11 +39,11 @@ type Position struct {
 
 // reading is the state of a File's ReadBack.
 type reading struct {
-	running       atomic.Bool   // the active file is not replaced
-	lastSeq       atomic.Uint64 // of the last line that was found
-	at            *Position     // for the callback
-	passed, total atomic.Int64  // bytes
-	heads         headReader    // for listings, which a start alone makes
+	running       atomic.Bool    // the active file is not replaced
+	lastSeq       atomic.Uint64  // of the last line that was found
+	at            *Position      // for the callback
+	passed, total atomic.Int64   // bytes
+	lister        segment.Lister // for a start alone
 }
 
 // Position returns the place after the line that ReadBack passes to its callback, which alone may call it.
@@ -65,20 +66,22 @@ func (j *File) Fresh() (bool, error) {
 }
 
 // segments returns one segment for each first line, in the order of seq, the open file last.
-func (j *File) segments() ([]Segment, error) {
-	all, err := listSegments(j.disk, j.path, &j.reading.heads)
+func (j *File) segments() ([]segment.Segment, error) {
+	all, err := j.reading.lister.List(j.path)
 	if err != nil {
 		return nil, err
 	}
 	first, shared := j.active.firstSeq, disk.SharedFolder(filepath.Dir(j.path))
-	all = slices.DeleteFunc(all, func(s Segment) bool {
+	all = slices.DeleteFunc(all, func(s segment.Segment) bool {
 		return s.Active || s.FirstSeq == first || j.foreign(shared, s.Path)
 	})
-	all = slices.CompactFunc(all, func(a, b Segment) bool { return a.FirstSeq == b.FirstSeq })
+	all = slices.CompactFunc(all, func(a, b segment.Segment) bool { return a.FirstSeq == b.FirstSeq })
 	if first == 0 {
 		first = math.MaxUint64 // behind all others
 	}
-	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true, file: j.active.f}), nil
+	return append(all, segment.Segment{
+		Path: j.path, FirstSeq: first, Size: j.active.size, Active: true, File: j.active.f,
+	}), nil
 }
 
 // foreign reports whether a file may be somebody else's, who has put it among the journal's. It is logged once, and
@@ -103,7 +106,7 @@ func (j *File) foreign(shared *disk.Shared, path string) bool {
 }
 
 // reader returns a Reader that counts what it reads of segments, of which the first ones are passed over.
-func (j *File) reader(all []Segment, passedOver int) Reader {
+func (j *File) reader(all []segment.Segment, passedOver int) segment.Reader {
 	var passed, total int64
 	for i, s := range all {
 		if total += s.Size; i < passedOver {
@@ -112,19 +115,19 @@ func (j *File) reader(all []Segment, passedOver int) Reader {
 	}
 	j.reading.passed.Store(passed)
 	j.reading.total.Store(total)
-	return Reader{disk: j.disk, passed: &j.reading.passed}
+	return segment.Reader{Passed: &j.reading.passed}
 }
 
 // Holds reports whether the line seq ends at m.
 func (j *File) Holds(m Mark, seq uint64) (bool, error) {
 	all, err := j.segments()
-	i := slices.IndexFunc(all, func(s Segment) bool { return s.FirstSeq == m.FirstSeq })
+	i := slices.IndexFunc(all, func(s segment.Segment) bool { return s.FirstSeq == m.FirstSeq })
 	if err != nil || i < 0 {
 		return false, err
 	}
-	r := Reader{disk: j.disk, passed: new(atomic.Int64)}
+	var r segment.Reader
 	defer r.Close()
-	return r.openAt(all[i], m.Offset, seq)
+	return r.OpenAfter(all[i], m.Offset, seq)
 }
 
 // Scan calls fn with the lines of all segments, in order, and changes nothing. A line that is torn or damaged, or that
@@ -139,7 +142,7 @@ func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	for _, s := range all {
 		err := r.Open(s, 0)
 		for err == nil {
-			var l Line
+			var l segment.RawLine
 			if l, err = r.Next(); err == nil && l.Seq == 0 {
 				err = ErrBadLine
 			}
@@ -208,7 +211,7 @@ func (j *File) readBack(b *replay) (Tail, error) {
 		var start int64
 		committed := s.FirstSeq == b.from.FirstSeq
 		if b.seq > 0 && committed {
-			ok, err := r.openAt(s, b.from.Offset, b.seq)
+			ok, err := r.OpenAfter(s, b.from.Offset, b.seq)
 			if err != nil {
 				return Tail{}, err
 			}
@@ -231,7 +234,7 @@ func (j *File) readBack(b *replay) (Tail, error) {
 // firstOfInterest is the index of the first segment that may hold lines after the line seq: the committed one, or else
 // the last that begins before them; at most the active one, whose end may be torn even if lines have gone to stdout
 // since.
-func firstOfInterest(all []Segment, from Mark, seq uint64) int {
+func firstOfInterest(all []segment.Segment, from Mark, seq uint64) int {
 	behind := 0
 	for i, s := range all {
 		if s.FirstSeq == from.FirstSeq {
@@ -250,7 +253,7 @@ func firstOfInterest(all []Segment, from Mark, seq uint64) int {
 
 // readSegment reads a segment, whose first start bytes are passed over. Where it is the active one, or was when the
 // crash came and others have renamed it since, what is behind its last good line is cut off.
-func (j *File) readSegment(b *replay, r *Reader, s Segment, start int64) error {
+func (j *File) readSegment(b *replay, r *segment.Reader, s segment.Segment, start int64) error {
 	good, err := b.read(r, s.FirstSeq, start)
 	bad := errors.Is(err, ErrBadLine)
 	if err != nil && !bad {
@@ -272,7 +275,7 @@ func (j *File) readSegment(b *replay, r *Reader, s Segment, start int64) error {
 }
 
 // cut cuts off what is behind the last good line. A crash before that leaves it to the next start.
-func (j *File) cut(b *replay, s Segment, good int64) error {
+func (j *File) cut(b *replay, s segment.Segment, good int64) error {
 	if s.Size == good {
 		return nil
 	}
@@ -303,7 +306,7 @@ func (j *File) cut(b *replay, s Segment, good int64) error {
 
 // read reads the lines of the segment that begins with the line first, from start on. It returns where its good lines
 // end: at a line without its end, or with ErrBadLine at a bad one.
-func (b *replay) read(r *Reader, first uint64, start int64) (good int64, err error) {
+func (b *replay) read(r *segment.Reader, first uint64, start int64) (good int64, err error) {
 	before := uint64(0) // seq of the line before, 0 before the file's first
 	if start > 0 {
 		before = b.seq

@@ -9,7 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kubejournal/internal/format/line"
 )
+
+const readBuffer, firstStep = 256 << 10, 64 << 10 // as package segment reads
 
 // TestReadBackCutAnywhere cuts a journal at every byte, and reads it back from
 // every line that may have been committed.
@@ -308,15 +312,16 @@ func TestReadBackBegun(t *testing.T) {
 
 // TestReadBackLongest has a line of the greatest length, and one that is longer.
 func TestReadBackLongest(t *testing.T) {
-	defer func(was int) { maxLine = was }(maxLine)
-	maxLine = 3*readBuffer + 17
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
 	longest := func(n int) string {
 		l := numbered(2)
 		return strings.Replace(l, `{"seq":2`, `{"seq":2,"pad":"`+strings.Repeat("x", n-len(l)-len(`,"pad":""`))+`"`, 1)
 	}
 	committed := numbered(1)
 	mark := Mark{FirstSeq: 1, Offset: int64(len(committed))}
-	for n, kept := range map[int]bool{maxLine: true, maxLine + 2*readBuffer: false} {
+	for n, kept := range map[int]bool{line.MaxLine: true, line.MaxLine + 1<<20: false} {
 		j, err := OpenFile(fileWith(t, committed+longest(n)+numbered(3)), Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -39,7 +40,7 @@ func (j *File) rotate() error {
 	if err != nil {
 		return err
 	}
-	last, err := NewBackward(j.active.f, j.active.size).Next()
+	last, err := segment.NewBackward(j.active.f, j.active.size).Next()
 	if err != nil {
 		return fmt.Errorf("rotate journal: %w", err)
 	}
@@ -71,18 +72,18 @@ func (j *File) nextName(now time.Time) (string, error) {
 	shared := disk.SharedFolder(dir)
 	for _, e := range entries {
 		// A stranger's could be of the year 9999, after which no name is one.
-		if r, ok := j.name.parse(e.Name()); ok && !r.at.Before(now) &&
+		if r, ok := j.name.Parse(e.Name()); ok && !r.At.Before(now) &&
 			!j.foreign(shared, filepath.Join(dir, e.Name())) {
-			now = r.at.Add(time.Millisecond)
+			now = r.At.Add(time.Millisecond)
 		}
 	}
-	return j.name.rotated(now), nil
+	return j.name.Rotated(now), nil
 }
 
 // begin makes a new active file that begins with carry. A crash on the way leaves an empty file or a torn line.
 func (j *File) begin(carry []byte) error {
 	// Whoever may write to the folder may have put a link there since.
-	f, err := j.disk.OpenFile(j.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, fileMode)
+	f, err := j.disk.OpenFile(j.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, segment.FileMode)
 	if err != nil {
 		return fmt.Errorf("begin journal: %w", err)
 	}
@@ -106,7 +107,7 @@ func (j *File) restart(f disk.File, carry []byte) error {
 	}
 	// That a file was truncated is to be on disk too before the next commit.
 	j.active = active{f: f, unsynced: carry != nil}
-	j.active.firstSeq, _ = lineSeq(carry)
+	j.active.firstSeq, _ = segment.SeqOf(carry)
 	j.active.endsAt(int64(len(carry)))
 	j.active.seen = 0 // no check has found it under its name yet
 	j.active.lineEnd = int64(bytes.LastIndexByte(carry, '\n') + 1)
@@ -184,11 +185,11 @@ func (a *active) truncated(size int64) (bool, error) {
 	if _, err := a.f.ReadAt(first[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read journal: %w", err)
 	}
-	return size < a.lineEnd || first[0] != lineHead[0], nil
+	return size < a.lineEnd || first[0] != segment.LineHead[0], nil
 }
 
 // beginBehind begins a new file after the active one, which others have renamed. The old one is synced as
-// after our own rotation, and cut where a failed write left part of a line: that line goes to the new file.
+// after our own Rotation, and cut where a failed write left part of a line: that line goes to the new file.
 func (j *File) beginBehind(size int64) error {
 	if size > j.active.size {
 		if err := j.active.f.Truncate(j.active.size); err != nil {
@@ -225,10 +226,10 @@ func (j *File) beginAgain(size int64) error {
 		return err
 	}
 	// Zeros are where the file was truncated before the last writes.
-	if carry = bytes.TrimLeft(carry, "\x00"); !bytes.HasPrefix(carry, lineHead) {
+	if carry = bytes.TrimLeft(carry, "\x00"); !bytes.HasPrefix(carry, segment.LineHead) {
 		_, carry, _ = bytes.Cut(carry, []byte{'\n'}) // the end of a line that began before
 	}
-	if !bytes.HasPrefix(carry, lineHead) {
+	if !bytes.HasPrefix(carry, segment.LineHead) {
 		carry = nil // another's
 	}
 	carry = append([]byte{}, carry[:bytes.LastIndexByte(carry, '\n')+1]...) // not nil

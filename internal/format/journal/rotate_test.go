@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/test/faultdisk"
 )
 
@@ -116,7 +117,7 @@ func TestMaxSize(t *testing.T) {
 // Names rise with seq where the clock goes back, and where a second has many.
 func TestNamesRise(t *testing.T) {
 	inBubble(t, Options{MaxSize: 90}, func(r *rig) {
-		future := namingOf(r.path).rotated(time.Now().Add(time.Hour))
+		future := segment.NamesOf(r.path).Rotated(time.Now().Add(time.Hour))
 		if err := os.WriteFile(filepath.Join(filepath.Dir(r.path), future), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

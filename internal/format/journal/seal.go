@@ -1,17 +1,10 @@
 package journal
 
 import (
-	"bytes"
-	"compress/gzip"
-	"context"
-	"crypto/sha256"
-	"fmt"
-	"io"
-
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/line"
-	"kubejournal/internal/host/disk"
+	"kubejournal/internal/format/segment"
 )
 
 // Seal returns what a SEALED line is to say of the oldest committed rotated file that begins after a line; nil where
@@ -43,14 +36,14 @@ const sealTries = 3
 
 // findSeal reads the file that is to be sealed next. all are the segments of the journal, the oldest first: a file that
 // was renamed meanwhile may be missing.
-func (t *tidier) findSeal(j *File, all []Segment) {
+func (t *tidier) findSeal(j *File, all []segment.Segment) {
 	t.mu.Lock()
 	after, seal, committed := t.sealed, t.seal, t.committed
 	t.mu.Unlock()
 	if after == nil || !j.options.Load().Seal || seal != nil && seal.From > *after {
 		return
 	}
-	again := func(s *Segment) bool { // whether it is too early to continue
+	again := func(s *segment.Segment) bool { // whether it is too early to continue
 		if t.tries[s.FirstSeq]++; t.tries[s.FirstSeq] >= sealTries {
 			return false
 		}
@@ -72,7 +65,7 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 		if s.FirstSeq != *after+1 && again(s) {
 			return
 		}
-		is, err := s.Seal(t.ctx, j.disk)
+		is, err := s.Seal(t.ctx)
 		switch {
 		case t.ctx.Err() != nil || err == nil && is.To > committed:
 			return
@@ -88,51 +81,4 @@ func (t *tidier) findSeal(j *File, all []Segment) {
 		j.log.Warn("a rotated journal file cannot be read and is not sealed", zap.String("path", s.Path),
 			zap.Error(err))
 	}
-}
-
-// Seal reads the segment, and returns what is to be said of it but for the chain.
-func (s *Segment) Seal(ctx context.Context, d disk.FS) (is line.Seal, err error) {
-	f, err := s.open(d)
-	if err != nil {
-		return is, err
-	}
-	defer f.Close() //nolint:errcheck // it is only read
-	var in io.Reader = io.NewSectionReader(interruptible{f, ctx}, 0, s.Size)
-	if s.Gzip {
-		if in, err = gzip.NewReader(in); err != nil {
-			return is, fmt.Errorf("%s: %w", s.Path, err)
-		}
-	}
-	sum, last := sha256.New(), new(lastLine)
-	is.From = s.FirstSeq
-	if is.Size, err = io.CopyBuffer(io.MultiWriter(sum, last), in, make([]byte, copyBuffer)); err != nil {
-		return is, fmt.Errorf("%s: %w", s.Path, err)
-	}
-	if is.To, _ = lineSeq(last.head); is.To < is.From {
-		return is, fmt.Errorf("%s: its last line is none: %w", s.Path, ErrDamaged)
-	}
-	sum.Sum(is.Sum[:0])
-	return is, nil
-}
-
-// lastLine keeps what the last line begins with of all that is written to it.
-type lastLine struct {
-	head  []byte
-	ended bool // what is written next begins a line
-}
-
-func (l *lastLine) Write(p []byte) (int, error) {
-	const enough = 64 // bytes for a seq
-	n := len(p)
-	if l.ended && n > 0 {
-		l.head, l.ended = l.head[:0], false
-	}
-	if n > 0 && p[n-1] == '\n' {
-		p, l.ended = p[:n-1], true
-	}
-	if at := bytes.LastIndexByte(p, '\n'); at >= 0 {
-		l.head, p = l.head[:0], p[at+1:]
-	}
-	l.head = append(l.head, p[:min(len(p), max(0, enough-len(l.head)))]...)
-	return n, nil
 }

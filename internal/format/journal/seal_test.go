@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -18,45 +19,46 @@ import (
 // have put beside it.
 func TestFindSeal(t *testing.T) {
 	dir := t.TempDir()
-	segment := func(name string, from, to uint64) Segment {
+	file := func(name string, from, to uint64) segment.Segment {
 		var lines strings.Builder
 		for seq := from; seq <= to; seq++ {
 			fmt.Fprintf(&lines, `{"seq":%d,"time":"2026-11-20T14:00:00Z","type":"X","stream":"s"}`+"\n", seq)
 		}
-		s := Segment{Path: filepath.Join(dir, name), FirstSeq: from, Size: int64(lines.Len())}
+		s := segment.Segment{Path: filepath.Join(dir, name), FirstSeq: from, Size: int64(lines.Len())}
 		if err := os.WriteFile(s.Path, []byte(lines.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	a, b, c := segment("a", 1, 3), segment("b", 4, 6), segment("c", 7, 9)
-	partOfA, partOfActive := segment("a.copy", 1, 2), segment("active.copy", 10, 10)
-	active := segment("active", 10, 12)
+	a, b, c := file("a", 1, 3), file("b", 4, 6), file("c", 7, 9)
+	partOfA, partOfActive := file("a.copy", 1, 2), file("active.copy", 10, 10)
+	active := file("active", 10, 12)
 	active.Active = true
-	damaged := segment("damaged.gz", 1, 3)
+	damaged := file("damaged.gz", 1, 3)
 	damaged.Gzip = true
+	type files = []segment.Segment
 	type pass struct {
-		all  []Segment
+		all  files
 		want string // from and to of what is found; empty for nothing yet
 	}
 	for name, test := range map[string]struct {
 		after, committed uint64
 		passes           []pass
 	}{
-		"the oldest":           {0, 12, []pass{{[]Segment{a, b, c, active}, "1-3"}}},
-		"the next":             {3, 12, []pass{{[]Segment{a, b, c, active}, "4-6"}}},
-		"none":                 {9, 12, []pass{{[]Segment{a, b, c, active}, ""}}},
-		"not committed":        {3, 5, []pass{{[]Segment{a, b, c, active}, ""}}},
-		"the one after missed": {0, 12, []pass{{[]Segment{a, c, active}, "1-3"}}},
-		"it is missed":         {3, 12, []pass{{[]Segment{a, c, active}, ""}, {[]Segment{a, b, c, active}, "4-6"}}},
-		"it is gone": {3, 12, append(slices.Repeat([]pass{{[]Segment{a, c, active}, ""}}, 2),
-			pass{[]Segment{a, c, active}, "7-9"})},
-		"a part of it, copied": {0, 12, []pass{{[]Segment{a, partOfA, b, c, active}, "1-3"}}},
-		"a part of the active": {9, 12, []pass{{[]Segment{a, b, c, partOfActive, active}, ""}}},
-		"it cannot be read":    {0, 12, []pass{{[]Segment{damaged, b, active}, ""}, {[]Segment{damaged, b, active}, ""}}},
-		"it can never be read": {0, 12, append(slices.Repeat([]pass{{[]Segment{damaged, b, active}, ""}}, 4),
-			pass{[]Segment{damaged, b, active}, "4-6"})},
-		"nothing but the active": {0, 12, []pass{{[]Segment{active}, ""}}},
+		"the oldest":           {0, 12, []pass{{files{a, b, c, active}, "1-3"}}},
+		"the next":             {3, 12, []pass{{files{a, b, c, active}, "4-6"}}},
+		"none":                 {9, 12, []pass{{files{a, b, c, active}, ""}}},
+		"not committed":        {3, 5, []pass{{files{a, b, c, active}, ""}}},
+		"the one after missed": {0, 12, []pass{{files{a, c, active}, "1-3"}}},
+		"it is missed":         {3, 12, []pass{{files{a, c, active}, ""}, {files{a, b, c, active}, "4-6"}}},
+		"it is gone": {3, 12, append(slices.Repeat([]pass{{files{a, c, active}, ""}}, 2),
+			pass{files{a, c, active}, "7-9"})},
+		"a part of it, copied": {0, 12, []pass{{files{a, partOfA, b, c, active}, "1-3"}}},
+		"a part of the active": {9, 12, []pass{{files{a, b, c, partOfActive, active}, ""}}},
+		"it cannot be read":    {0, 12, []pass{{files{damaged, b, active}, ""}, {files{damaged, b, active}, ""}}},
+		"it can never be read": {0, 12, append(slices.Repeat([]pass{{files{damaged, b, active}, ""}}, 4),
+			pass{files{damaged, b, active}, "4-6"})},
+		"nothing but the active": {0, 12, []pass{{files{active}, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := &File{disk: disk.OS, log: zap.NewNop()}
@@ -78,21 +80,5 @@ func TestFindSeal(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The last line is found however its bytes come.
-func TestLastLine(t *testing.T) {
-	text := `{"seq":1}` + "\n" + `{"seq":22,"a":"` + strings.Repeat("x", 100) + `"}` + "\n" + `{"seq":333}` + "\n"
-	for size := 1; size <= len(text); size++ {
-		var l lastLine
-		for rest := text; rest != ""; rest = rest[min(size, len(rest)):] {
-			if n, err := l.Write([]byte(rest[:min(size, len(rest))])); err != nil || n != min(size, len(rest)) {
-				t.Fatal(n, err)
-			}
-		}
-		if seq, ok := lineSeq(l.head); !ok || seq != 333 {
-			t.Errorf("pieces of %d bytes: %q", size, l.head)
-		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 	"kubejournal/internal/host/disk"
 )
 
@@ -25,7 +26,7 @@ const (
 	tidyRetry = 5 * time.Second
 	tidyEvery = 10 * time.Minute
 
-	copyBuffer = 256 << 10 // bytes that are compressed or written at once
+	copyBuffer = 256 << 10 // bytes that are written at once
 )
 
 // tidier compresses and removes rotated files, in a goroutine of its own. What there is to do it finds in the folder
@@ -34,11 +35,11 @@ type tidier struct {
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	wake    chan struct{} // holds one
-	heads   headReader    // owned by the goroutine
-	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
+	wake    chan struct{}  // holds one
+	lister  segment.Lister // owned by the goroutine
+	ready   atomic.Bool    // a commit has come, so that no file is read back any more but held ones
 
-	bare   map[string]bool  // rotated files of which no index can be made; owned by the goroutine
+	bare   map[string]bool  // Rotated files of which no index can be made; owned by the goroutine
 	limit  string           // by which a file was removed last; owned by the goroutine
 	usages map[string]usage // of rotated files, by their plain names; owned by the goroutine
 	tries  map[uint64]int   // of findSeal, by the files' first lines; owned by the goroutine
@@ -136,32 +137,32 @@ type archive struct {
 func (a *archive) file() string {
 	switch {
 	case a.upTo > 0:
-		return compactedName(a.name, a.upTo)
+		return segment.CompactedName(a.name, a.upTo)
 	case a.plain:
 		return a.name
 	}
-	return a.name + gzipped
+	return a.name + segment.Gzipped
 }
 
 // readArchives returns the rotated files of a journal in the order of their names, and what an interrupted pass has
 // left over.
-func readArchives(d disk.FS, dir string, names naming) (all []archive, leftOver []string, err error) {
+func readArchives(d disk.FS, dir string, names segment.Names) (all []archive, leftOver []string, err error) {
 	entries, err := d.ReadDir(dir) // in the order of names
 	if err != nil {
 		return nil, nil, err
 	}
 	shared := disk.SharedFolder(dir)
 	for _, e := range entries {
-		if names.leftOver(e.Name()) {
+		if names.LeftOver(e.Name()) {
 			leftOver = append(leftOver, filepath.Join(dir, e.Name()))
 			continue
 		}
-		name, isIndex := strings.CutSuffix(e.Name(), indexed)
-		r, ok := names.parse(name)
-		if !ok || isIndex && r.compressed || !e.Type().IsRegular() {
+		name, isIndex := strings.CutSuffix(e.Name(), segment.Indexed)
+		r, ok := names.Parse(name)
+		if !ok || isIndex && r.Compressed || !e.Type().IsRegular() {
 			continue
 		}
-		at := r.at
+		at := r.At
 		info, err := e.Info()
 		if err != nil || shared.Foreign(info) != "" {
 			continue // gone, or somebody else's
@@ -170,20 +171,20 @@ func readArchives(d disk.FS, dir string, names naming) (all []archive, leftOver 
 		if changed := info.ModTime(); changed.Before(at) {
 			at = changed
 		}
-		if len(all) == 0 || all[len(all)-1].name != r.plain {
-			all = append(all, archive{name: r.plain, at: at})
+		if len(all) == 0 || all[len(all)-1].name != r.Plain {
+			all = append(all, archive{name: r.Plain, at: at})
 		}
 		last := &all[len(all)-1]
 		last.size += info.Size()
 		switch {
 		case isIndex:
 			last.index = true
-		case r.upTo > 0:
+		case r.UpTo > 0:
 			if last.upTo > 0 {
-				last.replaced = append(last.replaced, compactedName(r.plain, min(last.upTo, r.upTo)))
+				last.replaced = append(last.replaced, segment.CompactedName(r.Plain, min(last.upTo, r.UpTo)))
 			}
-			last.upTo = max(last.upTo, r.upTo)
-		case r.compressed:
+			last.upTo = max(last.upTo, r.UpTo)
+		case r.Compressed:
 			last.zip = true
 		default:
 			last.plain = true
@@ -202,7 +203,7 @@ type Kept struct {
 // Measure returns what a journal has kept, by the names of its files. Another process may write to it.
 func Measure(path string) (kept Kept, err error) {
 	path = disk.Real(path)
-	all, _, err := readArchives(disk.OS, filepath.Dir(path), namingOf(path))
+	all, _, err := readArchives(disk.OS, filepath.Dir(path), segment.NamesOf(path))
 	for _, a := range all {
 		if a.plain || a.zip || a.upTo > 0 {
 			if kept.Files++; kept.Files == 1 {
@@ -222,7 +223,7 @@ func (j *File) archives() (all []archive, committed int, err error) {
 		return nil, 0, fmt.Errorf("tidy journal: %w", err)
 	}
 	for _, path := range leftOver {
-		if err := removeLeftOver(j.disk, path); err != nil {
+		if err := segment.RemoveLeftOver(j.disk, path); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -230,7 +231,7 @@ func (j *File) archives() (all []archive, committed int, err error) {
 	all = slices.DeleteFunc(all, func(a archive) bool {
 		gone := !a.plain && !a.zip && a.upTo == 0
 		if gone {
-			errs = append(errs, j.remove(a.name+indexed)) // a crash came after the file's removal
+			errs = append(errs, j.remove(a.name+segment.Indexed)) // a crash came after the file's removal
 		}
 		return gone
 	})
@@ -382,9 +383,9 @@ func (j *File) remove(name string) error {
 
 // removeFiles removes a rotated file by a limit. A crash leaves some of its names, which the next pass removes.
 func (j *File) removeFiles(a *archive, limit string) error {
-	err := errors.Join(j.remove(a.name), j.remove(a.name+gzipped), j.remove(a.name+indexed))
+	err := errors.Join(j.remove(a.name), j.remove(a.name+segment.Gzipped), j.remove(a.name+segment.Indexed))
 	if a.upTo > 0 {
-		err = errors.Join(err, j.remove(compactedName(a.name, a.upTo)))
+		err = errors.Join(err, j.remove(segment.CompactedName(a.name, a.upTo)))
 	}
 	if err == nil {
 		j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.String("limit", limit))

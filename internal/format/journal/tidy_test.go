@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/format/segment"
 	"kubejournal/test/faultdisk"
 )
 
@@ -66,7 +67,7 @@ func TestTidyLeavesUncommitted(t *testing.T) {
 func TestCompressOrder(t *testing.T) {
 	var kinds []faultdisk.Kind // from the temporary file's on
 	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
-		if len(kinds) > 0 || strings.HasSuffix(op.Path, temporary) {
+		if len(kinds) > 0 || strings.HasSuffix(op.Path, ".tmp") {
 			kinds = append(kinds, op.Kind)
 		}
 		return faultdisk.None
@@ -90,7 +91,7 @@ func TestCloseWhileIndexing(t *testing.T) {
 	var r *rig
 	closing := true
 	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
-		if closing && op.Kind == faultdisk.Write && strings.HasSuffix(op.Path, indexed+temporary) {
+		if closing && op.Kind == faultdisk.Write && strings.HasSuffix(op.Path, segment.Indexed+".tmp") {
 			r.j.tidy.stop() // as Close does, and then waits for the pass to end
 		}
 		return faultdisk.None
@@ -98,7 +99,7 @@ func TestCloseWhileIndexing(t *testing.T) {
 	inBubble(t, Options{MaxSize: 700, Disk: d}, func(opened *rig) {
 		r = opened
 		indexes := func() int {
-			all, err := filepath.Glob(filepath.Join(filepath.Dir(r.path), "*"+indexed))
+			all, err := filepath.Glob(filepath.Join(filepath.Dir(r.path), "*"+segment.Indexed))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +240,7 @@ func TestMaxTotalSize(t *testing.T) {
 // first is seq of the first line that is left.
 func (r *rig) first() uint64 {
 	r.t.Helper()
-	seq, ok := lineSeq([]byte(r.files()))
+	seq, ok := segment.SeqOf([]byte(r.files()))
 	if !ok {
 		r.t.Fatal("there is no line")
 	}

@@ -29,6 +29,8 @@ const (
 	lastBytes = 64 // of the file's end that are read afterwards
 )
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // owner is this process's claim to the journal.
 type owner struct {
 	file    *disk.Owner // nil before the file is locked

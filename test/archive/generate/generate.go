@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 // Options of a journal.
@@ -118,13 +119,13 @@ func await(ctx context.Context, file *journal.File, compress bool) error {
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
 	for {
-		all, err := journal.Segments(file.Path())
+		all, err := segment.List(file.Path())
 		if err != nil {
 			return err
 		}
 		left := 0
 		for _, s := range all {
-			_, err := os.Stat(journal.IndexPath(s.Path))
+			_, err := os.Stat(segment.IndexPath(s.Path))
 			if !s.Active && (err != nil || compress && !s.Gzip || strings.HasSuffix(s.Path, ".tmp")) {
 				left++
 			}

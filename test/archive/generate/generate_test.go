@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"kubejournal/internal/format/coverage"
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 	"kubejournal/test/invariant"
 )
 
@@ -93,7 +93,7 @@ func TestJournalExists(t *testing.T) {
 // read returns all lines of a journal.
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	all, err := journal.Segments(path)
+	all, err := segment.List(path)
 	if err != nil {
 		t.Fatal(err)
 	}

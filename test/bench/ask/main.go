@@ -21,8 +21,8 @@ import (
 	"syscall"
 	"time"
 
-	"kubejournal/internal/format/journal"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/segment"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -138,11 +138,11 @@ func (a *archive) others(out io.Writer, duckdb string) error {
 
 // look reads which files there are, and finds a pod to ask about.
 func look(path string, files int) (*archive, error) {
-	all, err := journal.Segments(path)
+	all, err := segment.List(path)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(s journal.Segment) bool { return !s.Gzip })
+	all = slices.DeleteFunc(all, func(s segment.Segment) bool { return !s.Gzip })
 	a := &archive{journal: path}
 	for _, s := range all {
 		x, in, err := s.OpenIndex()
@@ -156,7 +156,7 @@ func look(path string, files int) (*archive, error) {
 		all = all[len(all)-files:]
 	}
 	lines, most := make(map[string]int), 0 // of each pod
-	var r journal.Reader
+	var r segment.Reader
 	defer r.Close()
 	for _, s := range all {
 		a.paths = append(a.paths, s.Path)

@@ -17,7 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -45,11 +47,11 @@ type result struct {
 
 // measure prints a line for each round and way, as go test -bench does.
 func measure(out io.Writer, path string, rounds int) error {
-	all, err := journal.Segments(path)
+	all, err := segment.List(path)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(s journal.Segment) bool { return s.Active || !s.Gzip })
+	all = slices.DeleteFunc(all, func(s segment.Segment) bool { return s.Active || !s.Gzip })
 	if len(all) < 2 {
 		return errors.New("the journal has less than two compressed files")
 	}
@@ -65,7 +67,7 @@ func measure(out io.Writer, path string, rounds int) error {
 			return fmt.Errorf("index of %s: %w", s.Path, err)
 		}
 		_ = in.Close() // it is only read
-		info, err := os.Stat(journal.IndexPath(s.Path))
+		info, err := os.Stat(segment.IndexPath(s.Path))
 		if err != nil {
 			return err
 		}
@@ -74,7 +76,7 @@ func measure(out io.Writer, path string, rounds int) error {
 	fmt.Fprintf(out, "BenchmarkRotate/way=all 1 0 ns/op %.3f index-%%\n", 100*float64(indexes)/float64(lines))
 	for round := range rounds {
 		i := 1 + (len(all)-2)*(round+1)/rounds // not the first: what is there before a file may be a part of its index
-		if err := measureOne(out, dir, all[max(0, i-journal.FullEvery):i], all[i]); err != nil {
+		if err := measureOne(out, dir, all[max(0, i-index.FullEvery):i], all[i]); err != nil {
 			return err
 		}
 	}
@@ -82,7 +84,7 @@ func measure(out io.Writer, path string, rounds int) error {
 }
 
 // measureOne measures a file that follows others.
-func measureOne(out io.Writer, dir string, before []journal.Segment, s journal.Segment) error {
+func measureOne(out io.Writer, dir string, before []segment.Segment, s segment.Segment) error {
 	plain := filepath.Join(dir, filepath.Base(s.Path[:len(s.Path)-len(".gz")]))
 	size, err := unzip(plain, s.Path)
 	if err != nil {
@@ -93,7 +95,7 @@ func measureOne(out io.Writer, dir string, before []journal.Segment, s journal.S
 		return err
 	}
 	for _, s := range before {
-		for _, path := range []string{s.Path, journal.IndexPath(s.Path)} {
+		for _, path := range []string{s.Path, segment.IndexPath(s.Path)} {
 			if err := os.Link(path, filepath.Join(dir, filepath.Base(path))); err != nil {
 				return err
 			}
@@ -159,7 +161,7 @@ func rotated(dir, plain string) (r result, err error) {
 		return r, err
 	}
 	r.cpu = cpu() - start
-	if _, err := os.Stat(journal.IndexPath(plain)); err != nil {
+	if _, err := os.Stat(segment.IndexPath(plain)); err != nil {
 		return r, err
 	}
 	info, err := os.Stat(plain + ".gz")

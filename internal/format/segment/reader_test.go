@@ -1,9 +1,10 @@
-package journal
+package segment
 
 import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,10 +14,25 @@ import (
 	"testing"
 )
 
+const rotatedName = "journal-2026-11-20T16-10-22.123.jsonl"
+
+// numbered is one line of a length that depends on its seq, with its end.
+func numbered(seq uint64) string {
+	return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T16:10:22.000000000Z","type":"ADDED","stream":"pods%s"}`, seq, strings.Repeat("u", int(seq*7%23))) + "\n"
+}
+
+func lines(from, to uint64) string {
+	var b strings.Builder
+	for seq := from; seq <= to; seq++ {
+		b.WriteString(numbered(seq))
+	}
+	return b.String()
+}
+
 // segmentWith makes a segment of text, plain or compressed.
 func segmentWith(t testing.TB, text string, compress bool) Segment {
 	t.Helper()
-	s := Segment{Path: filepath.Join(t.TempDir(), rotated1), Size: int64(len(text)), Gzip: compress}
+	s := Segment{Path: filepath.Join(t.TempDir(), rotatedName), Size: int64(len(text)), Gzip: compress}
 	b := []byte(text)
 	if compress {
 		var z bytes.Buffer
@@ -25,7 +41,7 @@ func segmentWith(t testing.TB, text string, compress bool) Segment {
 		if err := errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		s.Path, b = s.Path+gzipped, z.Bytes()
+		s.Path, b = s.Path+Gzipped, z.Bytes()
 	}
 	if err := os.WriteFile(s.Path, b, 0o600); err != nil {
 		t.Fatal(err)
@@ -34,11 +50,11 @@ func segmentWith(t testing.TB, text string, compress bool) Segment {
 }
 
 // read is all lines that r gives, and what ended it.
-func read(r *Reader) (all []Line, err error) {
+func read(r *Reader) (all []RawLine, err error) {
 	for {
 		l, err := r.Next()
 		if err != nil {
-			return append(all, Line{Offset: l.Offset}), err
+			return append(all, RawLine{Offset: l.Offset}), err
 		}
 		l.Bytes = bytes.Clone(l.Bytes)
 		all = append(all, l)
@@ -138,7 +154,7 @@ func TestReaderOpen(t *testing.T) {
 	var r Reader
 	defer r.Close()
 	s := segmentWith(t, lines(1, 3), true)
-	s.Path, s.Gzip = strings.TrimSuffix(s.Path, gzipped), false
+	s.Path, s.Gzip = strings.TrimSuffix(s.Path, Gzipped), false
 	if err := r.Open(s, int64(len(numbered(1)))); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package journal
+package segment
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func TestFlippedBit(t *testing.T) {
 			}
 			err := r.Open(s, 0)
 			for n := 0; err == nil; n++ {
-				var l Line
+				var l RawLine
 				if l, err = r.Next(); err == nil && string(l.Bytes)+"\n" != want[n] {
 					// A file of which no index says how long it is may be one that is cut off.
 					for err == nil {

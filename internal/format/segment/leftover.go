@@ -1,4 +1,4 @@
-package journal
+package segment
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"kubejournal/internal/host/disk"
 )
 
-// Beside a journal there are files that are being written, each under the name that temporaryOf gives it: compressed
+// Beside a journal there are files that are being written, each under the name that TemporaryName gives it: compressed
 // files and indexes of the daemon's tidier, its coverage file, and indexes of a run of 'kubejournal index', whose names
 // also have a random number, since a daemon or another run may make the same index. Their writer holds the lock of such
 // a file until it is renamed or removed. A crash leaves the file without the lock, and the tidier's next pass or the
@@ -19,15 +19,15 @@ import (
 
 const (
 	temporary = ".tmp"
-	sifted    = ".plain" // behind the name of a compacted file: its lines before they are compressed
+	Sifted    = ".plain" // behind the name of a compacted file: its lines before they are compressed
 )
 
-// temporaryOf returns the name of a file that is being written.
-func temporaryOf(name string) string { return "." + name + temporary }
+// TemporaryName returns the name of a file that is being written.
+func TemporaryName(name string) string { return "." + name + temporary }
 
-// leftOver reports whether a name is the temporary one of a rotated file that is made again, an index, or the coverage
+// LeftOver reports whether a name is the temporary one of a rotated file that is made again, an index, or the coverage
 // file.
-func (n naming) leftOver(name string) bool {
+func (n Names) LeftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, temporary)
 	rest, hidden := strings.CutPrefix(rest, ".")
 	if !ok || !hidden {
@@ -36,34 +36,34 @@ func (n naming) leftOver(name string) bool {
 	if rest == n.active+covered {
 		return true
 	}
-	if plain, number, run := strings.Cut(rest, indexed+"."); run && strings.Trim(number, "0123456789") == "" {
-		rest = plain + indexed
+	if plain, number, run := strings.Cut(rest, Indexed+"."); run && strings.Trim(number, "0123456789") == "" {
+		rest = plain + Indexed
 	}
-	plain, index := strings.CutSuffix(rest, indexed)
-	plain, sifted := strings.CutSuffix(plain, sifted)
-	r, rotated := n.parse(plain)
-	return rotated && r.compressed != index && (!sifted || r.upTo > 0)
+	plain, index := strings.CutSuffix(rest, Indexed)
+	plain, sifted := strings.CutSuffix(plain, Sifted)
+	r, rotated := n.Parse(plain)
+	return rotated && r.Compressed != index && (!sifted || r.UpTo > 0)
 }
 
 // RemoveLeftOvers removes the temporary files that killed runs have left beside the journal at path, but none that is
 // being written.
 func RemoveLeftOvers(path string) error {
-	dir, n := filepath.Dir(path), namingOf(path)
+	dir, n := filepath.Dir(path), NamesOf(path)
 	entries, err := disk.OS.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("look for temporary files: %w", err)
 	}
 	var errs []error
 	for _, e := range entries {
-		if n.leftOver(e.Name()) {
-			errs = append(errs, removeLeftOver(disk.OS, filepath.Join(dir, e.Name())))
+		if n.LeftOver(e.Name()) {
+			errs = append(errs, RemoveLeftOver(disk.OS, filepath.Join(dir, e.Name())))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// removeLeftOver removes a temporary file, unless it is locked: then it is being written.
-func removeLeftOver(d disk.FS, path string) error {
+// RemoveLeftOver removes a temporary file, unless it is locked: then it is being written.
+func RemoveLeftOver(d disk.FS, path string) error {
 	f, err := d.OpenFile(path, os.O_RDWR, 0) // network file systems give the lock to those alone who may write
 	if err == nil {
 		defer f.Close() //nolint:errcheck // nothing was written
@@ -88,7 +88,7 @@ func WriteIndex(segment string, content []byte) error {
 	defer disk.NoteTemporary(f.Name())()
 	_, err = f.Write(content)
 	if err == nil {
-		err = f.Chmod(fileMode)
+		err = f.Chmod(FileMode)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -105,7 +105,7 @@ func WriteIndex(segment string, content []byte) error {
 // createTemporary creates a temporary file under a name that nobody else writes, and locks it, if the volume has locks.
 func createTemporary(path string) (*os.File, error) {
 	for range mostRemovals {
-		f, err := os.CreateTemp(filepath.Dir(path), temporaryOf(filepath.Base(path)+".*"))
+		f, err := os.CreateTemp(filepath.Dir(path), TemporaryName(filepath.Base(path)+".*"))
 		if err != nil {
 			return nil, err
 		}

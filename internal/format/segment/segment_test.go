@@ -1,4 +1,4 @@
-package journal
+package segment
 
 import (
 	"errors"
@@ -9,15 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"kubejournal/internal/host/disk"
-	"kubejournal/test/faultdisk"
 )
 
-func TestSegments(t *testing.T) {
+func TestList(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.jsonl")
 	for name, first := range map[string]string{
@@ -39,7 +39,7 @@ func TestSegments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := Segments(path)
+	all, err := List(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestSegments(t *testing.T) {
 	if diff := cmp.Diff(want, all, cmpopts.IgnoreUnexported(Segment{})); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Segments(filepath.Join(dir, "none", "journal.jsonl")); err == nil {
+	if _, err := List(filepath.Join(dir, "none", "journal.jsonl")); err == nil {
 		t.Error("no folder, and no error")
 	}
 }
@@ -82,14 +82,14 @@ func TestSnapshotUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := snapshot(denied{disk.OS, path}, path)
+	all, err := (&Lister{Disk: denied{disk.OS, path}}).snapshot(path)
 	if want := []Segment{{Path: path, Active: true, Unread: fs.ErrPermission}}; err != nil || !cmp.Equal(want, all, cmpopts.IgnoreUnexported(Segment{}), cmpopts.EquateErrors()) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if err := os.WriteFile(rotated, []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, err = snapshot(disk.OS, path)
+	all, err = Snapshot(path)
 	if err != nil || len(all) != 2 || all[0].Path != rotated || !errors.Is(all[0].Unread, ErrNoLine) || all[1].Unread != nil {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -100,58 +100,24 @@ func TestSnapshotUnread(t *testing.T) {
 	}
 }
 
-func TestFirstSeq(t *testing.T) {
+func TestReadHead(t *testing.T) {
 	for text, want := range map[string]uint64{`{"seq":12,`: 12, "": 0, `{"se`: 0, "else": 0} {
-		if got, err := FirstSeq(strings.NewReader(text)); got != want || err != nil {
-			t.Errorf("%q: %d, %v", text, got, err)
+		var s Segment
+		if err := s.ReadHead(strings.NewReader(text)); s.FirstSeq != want || err != nil || (s.Unread != nil) != (text == "else") {
+			t.Errorf("%q: %+v, %v", text, s, err)
 		}
 	}
 }
 
-func TestIsRotated(t *testing.T) {
-	for name, want := range map[string]bool{
-		"journal-2026-11-20T16-10-22.123.jsonl": true, "a/b-c-2026-11-20T16-10-22.123.log.gz": true, "journal-2026-11-20T16-10-22.123": true,
-		"journal.jsonl": false, "2026-11-20T16-10-22.123.jsonl": false, "journal-2026-13-20T16-10-22.123.jsonl": false, "journal.jsonl.1": false, "": false,
+func TestTimeOf(t *testing.T) {
+	at := time.Date(2026, 11, 20, 16, 0, 5, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		`{"seq":12,"time":"2026-11-20T16:00:05.000000000Z","type"`: at, `{"seq":12,"time":"2026-11-20T16:00:05Z"}`: at,
+		`{"seq":12,"term":3,"time":"2026-11-20T16:00:05Z"}`: at, `{"seq":12,"term":3}`: {},
+		`{"seq":12,"time":"2026-11-20T16:00`: {}, `{"seq":12,"id":""`: {}, "else": {}, "": {}, `{"seq":12,"time":"yesterday"`: {},
 	} {
-		if got := IsRotated(name); got != want {
-			t.Errorf("%s: %t", name, got)
+		if got := TimeOf([]byte(text)); !got.Equal(want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
 		}
-	}
-}
-
-// unreadable is a disk on which the file named name cannot be read.
-type unreadable struct {
-	disk.FS
-	name string
-}
-
-func (d unreadable) OpenFile(path string, flag int, mode fs.FileMode) (disk.File, error) {
-	f, err := d.FS.OpenFile(path, flag, mode)
-	if err == nil && filepath.Base(path) == d.name {
-		f = unreadableFile{f}
-	}
-	return f, err
-}
-
-type unreadableFile struct{ disk.File }
-
-func (unreadableFile) ReadAt([]byte, int64) (int, error) { return 0, faultdisk.ErrInjected }
-
-// A neighbor that cannot be read does not block a start that does not need its lines.
-func TestUnreadableNeighbor(t *testing.T) {
-	for _, name := range []string{rotated1, "journal.jsonl.1", rotated1 + gzipped} {
-		whole := folderWith(t, map[string]string{name: lines(1, 3), "journal.jsonl": lines(4, 6)})
-		if err := whole.Close(); err != nil {
-			t.Fatal(err)
-		}
-		j, err := OpenFile(whole.Path(), Options{Disk: unreadable{disk.OS, name}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, _, err := readBack(t, j, Mark{FirstSeq: 4, Offset: int64(len(numbered(4)))}, 4)
-		if err != nil || got != lines(5, 6) {
-			t.Errorf("%s: read back %s, %v", name, outline(got), err)
-		}
-		j.Close()
 	}
 }

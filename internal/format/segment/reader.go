@@ -1,4 +1,4 @@
-package journal
+package segment
 
 import (
 	"bufio"
@@ -25,26 +25,31 @@ const (
 // maxLine is a variable for tests only.
 var maxLine = line.MaxLine
 
-// Line is one line of a segment.
-type Line struct {
+// RawLine is one line of a segment, as it is in the file; line.Fields has what it says.
+type RawLine struct {
 	Seq    uint64 // 0 where it is damaged: not a line of a journal, or longer than one can be
 	Offset int64  // of its first byte, in bytes of the uncompressed segment
 	Bytes  []byte // without its end, and only the beginning of one that is too long; valid until the next call
 }
 
 // Time returns when the line was received; zero where that cannot be read.
-func (l *Line) Time() time.Time { return lineTime(l.Bytes) }
+func (l *RawLine) Time() time.Time { return TimeOf(l.Bytes) }
 
-func lineOf(b []byte, offset int64) Line {
-	l := Line{Offset: offset, Bytes: b[:len(b)-1]}
+// TooLong reports whether the line is longer than one can be.
+func (l *RawLine) TooLong() bool { return len(l.Bytes) >= maxLine }
+
+func lineOf(b []byte, offset int64) RawLine {
+	l := RawLine{Offset: offset, Bytes: b[:len(b)-1]}
 	if len(b) <= maxLine {
-		l.Seq, _ = lineSeq(b)
+		l.Seq, _ = SeqOf(b)
 	}
 	return l
 }
 
 // Reader reads lines forward. The zero value reads nothing; Open or Reset give it an input, and may do so again.
 type Reader struct {
+	Passed *atomic.Int64 // counts the bytes that are read of files, as they are on disk; nil for nobody
+
 	in     *bufio.Reader
 	file   disk.File   // that Open has opened; else nil
 	plain  io.ReaderAt // the file that the input is; nil for any other input
@@ -54,8 +59,6 @@ type Reader struct {
 
 	unzipped members // of a compressed file
 
-	disk   disk.FS       // default disk.OS
-	passed *atomic.Int64 // bytes that were read of files, as they are on disk
 }
 
 // Reset begins to read in, whose next byte is at offset.
@@ -71,20 +74,20 @@ func (r *Reader) Reset(in io.Reader, offset int64) {
 // listed is read all the same; one that is gone is fs.ErrNotExist.
 func (r *Reader) Open(s Segment, offset int64) error {
 	r.Close()
-	if r.disk == nil {
-		r.disk, r.passed = disk.OS, new(atomic.Int64)
+	if r.Passed == nil {
+		r.Passed = new(atomic.Int64)
 	}
-	f, size := s.file, s.Size
+	f, size := s.File, s.Size
 	if f == nil {
 		var err error
-		if f, err = s.open(r.disk); err != nil {
+		if f, err = s.open(); err != nil {
 			return fmt.Errorf("read journal: %w", err)
 		}
 		r.file, size = f, math.MaxInt64
 	}
 	if !s.Gzip {
-		r.passed.Add(offset)
-		r.Reset(counted{io.NewSectionReader(f, offset, size-offset), r.passed}, offset)
+		r.Passed.Add(offset)
+		r.Reset(counted{io.NewSectionReader(f, offset, size-offset), r.Passed}, offset)
 		r.plain = f
 		return nil
 	}
@@ -93,7 +96,7 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	if s.index != nil && s.index.Zipped == s.Size {
 		zipped, plain = s.index.Member(offset)
 	}
-	err := r.unzipped.reset(counted{io.NewSectionReader(f, zipped, size-zipped), r.passed}, !whole)
+	err := r.unzipped.reset(counted{io.NewSectionReader(f, zipped, size-zipped), r.Passed}, !whole)
 	if err == nil {
 		_, err = io.CopyN(io.Discard, &r.unzipped, offset-plain)
 	}
@@ -104,12 +107,13 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	return nil
 }
 
-// openAt is Open after the line seq where that ends at offset. Otherwise ok is false, and s is read from its beginning.
-func (r *Reader) openAt(s Segment, offset int64, seq uint64) (ok bool, err error) {
+// OpenAfter is Open after the line seq where that ends at offset. Otherwise ok is false, and s is read from its
+// beginning.
+func (r *Reader) OpenAfter(s Segment, offset int64, seq uint64) (ok bool, err error) {
 	if err := r.Open(s, 0); err != nil {
 		return false, err
 	}
-	var line Line
+	var line RawLine
 	end := int64(0) // of that line
 	switch {
 	case r.plain == nil:
@@ -145,7 +149,7 @@ func (r *Reader) Close() {
 
 // Next returns the next line. At the end of the input it is io.EOF with the offset after the last whole line; what is
 // there is Torn. A damaged line is no error: the next one follows it.
-func (r *Reader) Next() (Line, error) {
+func (r *Reader) Next() (RawLine, error) {
 	start := r.offset
 	part, err := r.in.ReadSlice('\n')
 	if err == nil && !r.skip {
@@ -169,10 +173,10 @@ func (r *Reader) Next() (Line, error) {
 			if r.skip {
 				start = r.offset
 			}
-			return Line{Offset: start}, err
+			return RawLine{Offset: start}, err
 		case !r.skip && len(r.long) > maxLine:
 			r.skip = true
-			return Line{Offset: start, Bytes: r.long}, nil
+			return RawLine{Offset: start, Bytes: r.long}, nil
 		}
 	}
 }
@@ -221,13 +225,13 @@ type Backward struct {
 // Backward begins to read a segment from its end; Close must follow. ok is false where it is compressed, which can be
 // read forward alone.
 func (s *Segment) Backward() (b *Backward, ok bool, err error) {
-	if s.file != nil {
-		return NewBackward(s.file, s.Size), true, nil
+	if s.File != nil {
+		return NewBackward(s.File, s.Size), true, nil
 	}
 	if s.Gzip {
 		return nil, false, nil
 	}
-	f, err := s.open(disk.OS)
+	f, err := s.open()
 	if err != nil || s.Gzip { // compressed since it was listed
 		if f != nil {
 			_ = f.Close() // nothing was read
@@ -264,13 +268,13 @@ func (b *Backward) Offset() int64 { return b.at + int64(len(b.buf)) }
 
 // Next returns the line before. At the beginning it is io.EOF, and io.ErrUnexpectedEOF where the file has become
 // shorter.
-func (b *Backward) Next() (Line, error) {
+func (b *Backward) Next() (RawLine, error) {
 	if b.err != nil {
-		return Line{}, b.err
+		return RawLine{}, b.err
 	}
 	start := b.lastStart(1)
 	if b.err != nil {
-		return Line{}, b.err
+		return RawLine{}, b.err
 	}
 	line := b.take(start)
 	return lineOf(line, b.Offset()), nil

@@ -1,4 +1,4 @@
-package journal
+package segment
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -39,25 +40,35 @@ type Segment struct {
 	Long      error  // of MakeIndex: which line is longer than one can be, and was passed over; nil where none is
 
 	// where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
-	file  disk.File
+	File  disk.File
+	disk  disk.FS      // default disk.OS
 	index *index.Index // of OpenIndex or MakeIndex
 }
 
-// Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files
+// List returns the segments of the journal at path in the order of seq, the active one last: rotated files, files
 // that others renamed or copied under names such as logrotate gives, and the file at path. What others made may repeat
 // lines of another segment. A file that is renamed or compressed during the call may be missing: a reader that finds a
 // hole in seq calls it again.
-func Segments(path string) ([]Segment, error) { return listSegments(disk.OS, path, new(headReader)) }
+func List(path string) ([]Segment, error) { return new(Lister).List(path) }
 
-func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) {
-	all, err := listFiles(d, path, heads)
+// Lister lists the segments of one journal, several times. What compressed ones begin with never changes, so it is
+// remembered; what a decompressor allocates is reused. The zero Lister is ready.
+type Lister struct {
+	Disk  disk.FS            // default disk.OS
+	known map[string]Segment // compressed ones, by path
+	z     gzip.Reader
+}
+
+// List is the function List.
+func (l *Lister) List(path string) ([]Segment, error) {
+	all, err := l.list(path)
 	return slices.DeleteFunc(all, func(s Segment) bool { return s.FirstSeq == 0 && !s.Active }), err
 }
 
-// listFiles returns the rotated files that cannot be read too.
-func listFiles(d disk.FS, path string, heads *headReader) ([]Segment, error) {
-	dir, n := filepath.Dir(path), namingOf(path)
-	entries, err := d.ReadDir(dir)
+// list returns the rotated files that cannot be read too.
+func (l *Lister) list(path string) ([]Segment, error) {
+	dir, n := filepath.Dir(path), NamesOf(path)
+	entries, err := cmp.Or(l.Disk, disk.OS).ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
@@ -65,6 +76,7 @@ func listFiles(d disk.FS, path string, heads *headReader) ([]Segment, error) {
 	for _, e := range entries {
 		names[e.Name()] = true
 	}
+	maps.DeleteFunc(l.known, func(path string, _ Segment) bool { return !names[filepath.Base(path)] })
 	var all []Segment
 	for _, e := range entries {
 		name := e.Name()
@@ -72,18 +84,18 @@ func listFiles(d disk.FS, path string, heads *headReader) ([]Segment, error) {
 		if !s.Active && !n.related(name) || !e.Type().IsRegular() {
 			continue
 		}
-		plain, compressed := strings.CutSuffix(name, gzipped)
+		plain, compressed := strings.CutSuffix(name, Gzipped)
 		if s.Gzip = compressed && !s.Active; s.Gzip && names[plain] {
 			continue // the same lines
 		}
-		var r rotation
-		if r, s.Ours = n.parse(name); s.Ours && r.upTo > 0 {
+		var r Rotation
+		if r, s.Ours = n.Parse(name); s.Ours && r.UpTo > 0 {
 			// A stranger's would hide the files of this journal.
 			if info, err := e.Info(); err == nil && disk.SharedFolder(dir).Foreign(info) == "" {
-				s.UpTo = r.upTo
+				s.UpTo = r.UpTo
 			}
 		}
-		if err := s.look(d, heads); err != nil {
+		if err := l.Look(&s); err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
 		}
 		if s.FirstSeq > 0 || s.Active || s.Ours && s.Unread != nil {
@@ -110,25 +122,24 @@ func (s *Segment) replaces(o *Segment) bool {
 // errBusy says that files were renamed each time that they were listed.
 var errBusy = errors.New("its files change faster than they can be listed")
 
-// Snapshot returns the segments as Segments does, those that cannot be read too, all of one moment, and the active one
+// Snapshot returns the segments as List does, those that cannot be read too, all of one moment, and the active one
 // open: whatever becomes of its name, what it has now is read of it. A rotated file may be compressed later, and is
 // then read so. Release must follow for each.
-func Snapshot(path string) ([]Segment, error) { return snapshot(disk.OS, path) }
+func Snapshot(path string) ([]Segment, error) { return new(Lister).snapshot(path) }
 
-func snapshot(d disk.FS, path string) ([]Segment, error) {
+func (l *Lister) snapshot(path string) ([]Segment, error) {
 	const most = 100 // tries
-	heads := new(headReader)
-	before, err := listFiles(d, path, heads)
+	before, err := l.list(path)
 	if err != nil {
 		return nil, err
 	}
 	for range most {
-		held, err := holdActive(d, before)
+		held, err := holdActive(before)
 		if err != nil {
 			return nil, err
 		}
 		// What a rename has hidden from one list is in the next one.
-		all, err := listFiles(d, path, heads)
+		all, err := l.list(path)
 		if err != nil {
 			return nil, errors.Join(err, held.Release())
 		}
@@ -136,10 +147,10 @@ func snapshot(d disk.FS, path string) ([]Segment, error) {
 			return a.FirstSeq == b.FirstSeq && a.Head == b.Head && a.Active == b.Active
 		})
 		switch n := len(all) - 1; {
-		case same && held.file == nil:
+		case same && held.File == nil:
 			return all, nil
 		case same && held.FirstSeq == all[n].FirstSeq && held.Head == all[n].Head:
-			all[n].file, all[n].Size = held.file, held.Size
+			all[n].File, all[n].Size = held.File, held.Size
 			return all, nil
 		}
 		if err := held.Release(); err != nil {
@@ -152,11 +163,12 @@ func snapshot(d disk.FS, path string) ([]Segment, error) {
 
 // holdActive opens the active one of some segments, and reads what it begins with; nothing is open if it is gone or
 // empty.
-func holdActive(d disk.FS, all []Segment) (s Segment, err error) {
-	if n := len(all) - 1; n < 0 || !all[n].Active || all[n].FirstSeq == 0 {
+func holdActive(all []Segment) (s Segment, err error) {
+	n := len(all) - 1
+	if n < 0 || !all[n].Active || all[n].FirstSeq == 0 {
 		return s, nil
 	}
-	f, err := d.OpenFile(all[len(all)-1].Path, os.O_RDONLY, 0)
+	f, err := all[n].disk.OpenFile(all[n].Path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -167,10 +179,8 @@ func holdActive(d disk.FS, all []Segment) (s Segment, err error) {
 	if err != nil {
 		return s, errors.Join(err, f.Close())
 	}
-	var head [headSize]byte
-	n, _ := f.ReadAt(head[:], 0) // what cannot be read is not what was listed
-	s.setHead(head[:n])
-	s.file, s.Size = f, info.Size()
+	_ = s.ReadHead(f) // what cannot be read is not what was listed
+	s.File, s.Size = f, info.Size()
 	return s, nil
 }
 
@@ -186,7 +196,7 @@ func (s *Segment) HasLine() bool {
 	err := r.Open(*s, 0)
 	defer r.Close()
 	for err == nil {
-		var next Line
+		var next RawLine
 		var fields line.Fields
 		if next, err = r.Next(); err == nil && fields.Parse(next.Bytes) == nil {
 			return true
@@ -197,14 +207,15 @@ func (s *Segment) HasLine() bool {
 
 // Release closes what Snapshot has opened.
 func (s *Segment) Release() error {
-	if s.file == nil {
+	if s.File == nil {
 		return nil
 	}
-	return s.file.Close()
+	return s.File.Close()
 }
 
 // open opens the segment's file, which may have been compressed since it was listed.
-func (s *Segment) open(d disk.FS) (disk.File, error) {
+func (s *Segment) open() (disk.File, error) {
+	d := cmp.Or(s.disk, disk.OS)
 	f, err := d.OpenFile(s.Path, os.O_RDONLY, 0)
 	if err == nil && s.UpTo > 0 && s.Size > 0 {
 		return s.same(f)
@@ -212,7 +223,7 @@ func (s *Segment) open(d disk.FS) (disk.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) || s.Gzip {
 		return f, err
 	}
-	s.Path, s.Gzip = s.Path+gzipped, true
+	s.Path, s.Gzip = s.Path+Gzipped, true
 	if f, err = d.OpenFile(s.Path, os.O_RDONLY, 0); err != nil {
 		return nil, err
 	}
@@ -240,9 +251,11 @@ func (s *Segment) same(f disk.File) (disk.File, error) {
 // ErrNoLine says that a file holds something else.
 var ErrNoLine = errors.New("it does not begin with a line of a journal")
 
-// look reads the file's size and first line. FirstSeq is 0 where the file is gone, or cannot be read as Unread says.
-func (s *Segment) look(d disk.FS, heads *headReader) error {
-	f, err := s.open(d)
+// Look reads the size and first line of the file at a segment's path. FirstSeq is 0 where it is gone, or cannot be read
+// as Unread says.
+func (l *Lister) Look(s *Segment) error {
+	s.disk = cmp.Or(l.Disk, disk.OS)
+	f, err := s.open()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -258,82 +271,69 @@ func (s *Segment) look(d disk.FS, heads *headReader) error {
 	if err != nil {
 		return err
 	}
-	var head [headSize]byte
 	if s.Size = info.Size(); s.Gzip {
-		*s = heads.read(*s, f)
-		return nil
-	}
-	n, err := f.ReadAt(head[:], 0)
-	if s.setHead(head[:n]); s.FirstSeq == 0 && err != nil && !errors.Is(err, io.EOF) {
+		l.unzipHead(s, f)
+	} else if err := s.ReadHead(f); s.FirstSeq == 0 && err != nil {
 		s.Unread = err
 	}
 	return nil
 }
 
+// ReadHead reads what a plain segment begins with. Unread is ErrNoLine where that is no line, nor part of one.
+func (s *Segment) ReadHead(f io.ReaderAt) error {
+	var head [headSize]byte
+	n, err := f.ReadAt(head[:], 0)
+	if s.setHead(head[:n]); errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
 // setHead notes what the segment begins with.
 func (s *Segment) setHead(b []byte) {
-	if seq, ok := lineSeq(b); ok {
-		s.FirstSeq, s.FirstTime, s.Head = seq, lineTime(b), crc32.Checksum(b, castagnoli)
+	if seq, ok := SeqOf(b); ok {
+		s.FirstSeq, s.FirstTime, s.Head = seq, TimeOf(b), crc32.Checksum(b, castagnoli)
 	} else if !tornHead(b) {
 		s.Unread = ErrNoLine
 	}
 }
 
+// LineHead is what each line begins with.
+var LineHead = []byte(`{"seq":`)
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// headReader reads the beginnings of compressed segments. A start lists all of them several times, so what they begin
-// with, which never changes, is remembered, and what a decompressor allocates is reused. The zero headReader is ready.
-type headReader struct {
-	known map[string]Segment // by path
-	z     gzip.Reader
-}
-
-// read returns s with what f, which is compressed, begins with.
-func (h *headReader) read(s Segment, f disk.File) Segment {
-	if known, ok := h.known[s.Path]; ok {
+// unzipHead is ReadHead of a compressed file.
+func (l *Lister) unzipHead(s *Segment, f io.ReaderAt) {
+	if known, ok := l.known[s.Path]; ok {
 		s.FirstSeq, s.FirstTime, s.Head = known.FirstSeq, known.FirstTime, known.Head
-		return s
+		return
 	}
-	if h.known == nil {
-		h.known = make(map[string]Segment)
-	}
-	if s.Unread = h.z.Reset(io.NewSectionReader(f, 0, math.MaxInt64)); s.Unread != nil {
-		return s
+	if s.Unread = l.z.Reset(io.NewSectionReader(f, 0, math.MaxInt64)); s.Unread != nil {
+		return
 	}
 	var head [headSize]byte
-	n, err := io.ReadFull(&h.z, head[:]) // a damaged file ends early
+	n, err := io.ReadFull(&l.z, head[:]) // a damaged file ends early
 	switch s.setHead(head[:n]); {
 	case s.FirstSeq > 0:
-		h.known[s.Path] = s
+		if l.known == nil {
+			l.known = make(map[string]Segment)
+		}
+		l.known[s.Path] = *s
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		s.Unread = err
 	}
-	return s
 }
+
+// Forget forgets what a file begins with, which was replaced.
+func (l *Lister) Forget(path string) { delete(l.known, path) }
 
 // headSize is how many bytes of a file are read to see its first line's seq and time.
 const headSize = 64
 
-// FirstSeq reads the seq of the first line of a plain segment, 0 where there is none yet.
-func FirstSeq(f io.ReaderAt) (uint64, error) {
-	seq, _, err := headOf(f)
-	return seq, err
-}
-
-// headOf reads the seq of a file's first line, 0 where there is none yet. ours reports whether it can begin a journal.
-func headOf(r io.ReaderAt) (seq uint64, ours bool, err error) {
-	var head [headSize]byte
-	n, err := r.ReadAt(head[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, false, fmt.Errorf("read journal: %w", err)
-	}
-	seq, ours = lineSeq(head[:n])
-	return seq, ours || tornHead(head[:n]), nil
-}
-
-// lineSeq returns the number after {"seq": at the beginning of a line.
-func lineSeq(line []byte) (uint64, bool) {
-	rest, ok := bytes.CutPrefix(line, lineHead)
+// SeqOf returns the number after {"seq": at the beginning of a line.
+func SeqOf(line []byte) (uint64, bool) {
+	rest, ok := bytes.CutPrefix(line, LineHead)
 	if !ok {
 		return 0, false
 	}
@@ -346,9 +346,9 @@ func lineSeq(line []byte) (uint64, bool) {
 	return 0, false
 }
 
-// lineTime returns the time after the seq, and the term, at the beginning of a line, zero where there is none.
-func lineTime(line []byte) (t time.Time) {
-	rest, ok := bytes.CutPrefix(line, lineHead)
+// TimeOf returns the time after the seq, and the term, at the beginning of a line, zero where there is none.
+func TimeOf(line []byte) (t time.Time) {
+	rest, ok := bytes.CutPrefix(line, LineHead)
 	if !ok {
 		return t
 	}
@@ -366,9 +366,9 @@ func lineTime(line []byte) (t time.Time) {
 // tornHead reports whether a file that begins with b ends before its first seq does; a power cut may have left zeros.
 func tornHead(b []byte) bool {
 	b = bytes.TrimRight(b, "\x00")
-	if len(b) <= len(lineHead) {
-		return bytes.HasPrefix(lineHead, b)
+	if len(b) <= len(LineHead) {
+		return bytes.HasPrefix(LineHead, b)
 	}
-	_, ok := lineSeq(append(b[:len(b):len(b)], ','))
+	_, ok := SeqOf(append(b[:len(b):len(b)], ','))
 	return ok
 }
