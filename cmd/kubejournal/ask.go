@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -223,14 +222,15 @@ func (f *askFlags) asking(
 	if err != nil {
 		return err
 	}
-	if err := f.missing(cmd.Context(), opened, o); err != nil {
-		return err
+	question := &cluster.Question{From: f.from, Begin: f.begin, To: f.to, State: f.state, NoEvents: f.noEvents}
+	if err := question.Missing(cmd.Context(), opened, o); err != nil {
+		return f.status(err)
 	}
 	if one := opened[0]; len(opened) == 1 && one.Empty() {
 		o.Note("journal %s has no line yet", strings.Join(clusters[0].Paths, ", "))
 		return statusError(exitNotCovered)
 	}
-	answer := func() error { return f.answer(cmd.Context(), opened, o, fn) }
+	answer := func() error { return question.Answer(cmd.Context(), opened, o, fn) }
 	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
@@ -243,109 +243,13 @@ func (f *askFlags) asking(
 	return f.status(errors.Join(err, page.Close()))
 }
 
-// answer calls fn, and says what was kept out of the journals and which clusters do not have a name.
-func (f *askFlags) answer(
-	ctx context.Context, opened []*cluster.Opened, o *answer.Output, fn func([]answer.Asked, *answer.Output) error,
-) error {
-	var all []answer.Asked
-	for _, of := range opened {
-		if of.Known {
-			all = append(all, answer.Asked{
-				Cluster: of.Cluster, Journal: question.Of(of.Journal), Selection: of.Selection,
-				Output: o.Of(of.Cluster),
-			})
-		}
-	}
-	err := fn(all, o)
-	if err != nil && !answer.IsResult(err) {
-		return err
-	}
-	for _, a := range all {
-		noMatter := func(h archive.Held) bool { return f.noEvents && h.OfEvents() }
-		a.Output.HeldBack(slices.DeleteFunc(a.Journal.HeldBack(a.Selection, f.from, f.to), noMatter))
-	}
-	for _, of := range opened {
-		for _, u := range of.Unknown {
-			doubt := f.unknown(ctx, question.Of(of.Journal), &u, o.Of(of.Cluster))
-			if !of.Known { // else it was said
-				o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
-			}
-			if doubt != nil && !answer.IsResult(doubt) {
-				return doubt
-			}
-			err = errors.Join(err, doubt)
-		}
-	}
-	return err
-}
-
-// missing reports the names that no cluster has.
-func (f *askFlags) missing(ctx context.Context, opened []*cluster.Opened, o *answer.Output) error {
-	status := 0
-	for _, of := range opened {
-		for _, u := range of.Unknown {
-			if !u.Everywhere {
-				continue
-			}
-			err := f.unknown(ctx, question.Of(of.Journal), &u, o.Of(of.Cluster))
-			o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
-			switch {
-			case errors.Is(err, answer.ErrNotCovered):
-				status = exitNotCovered
-			case err != nil:
-				return err
-			}
-			status = max(status, exitFault)
-		}
-	}
-	if status == 0 {
-		return nil
-	}
-	return statusError(status)
-}
-
-// unknown explains that nothing has a name, and what may have had it all the same: then it is ErrNotCovered.
-func (f *askFlags) unknown(ctx context.Context, j *question.Journal, u *cluster.Unknown, o *answer.Output) error {
-	o.Note("%v", u.UnknownError)
-	if u.UnknownError.Unwatched {
-		return answer.ErrNotCovered
-	}
-	if u.NoResource {
-		return nil
-	}
-	since, until := f.begin, f.to
-	if f.state && until.IsZero() {
-		until = argument.Latest()
-	}
-	if f.state {
-		since = until
-	}
-	if since.Version+until.Version > 0 {
-		since, until = argument.Moment{}, argument.Moment{}
-	}
-	doubts, err := j.Uncovered(ctx, u.Selection, since, until)
-	if err != nil {
-		return err
-	}
-	if f.state { // what was there then may be in lines from before
-		before, err := j.RemovedBefore(ctx, u.Selection, f.to)
-		if err != nil {
-			return err
-		}
-		for _, d := range before {
-			same := func(o question.Doubt) bool { return o.Stream == d.Stream && o.Reason == d.Reason }
-			doubts = append(slices.DeleteFunc(doubts, same), d)
-		}
-	}
-	return o.Doubt(doubts)
-}
-
 // status returns the error that goes with what an answer came to.
 func (f *askFlags) status(err error) error {
 	switch {
 	case errors.Is(err, syscall.EPIPE) || f.paged && pager.Quit(err):
 		return nil
-	case errors.Is(err, answer.ErrRefused) || errors.Is(err, answer.ErrDifferent):
+	case errors.Is(err, answer.ErrRefused) || errors.Is(err, answer.ErrDifferent) ||
+		errors.Is(err, cluster.ErrUnknown):
 		return statusError(exitFault)
 	case errors.Is(err, answer.ErrNotCovered):
 		return statusError(exitNotCovered)

@@ -5,11 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -65,22 +61,6 @@ func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 	return disk.Absolute(cfg.Checkpoint.Path), nil
 }
 
-// explainCheckpoint adds to the error of opening a checkpoint what can be done about it.
-func explainCheckpoint(path string, err error) error {
-	switch {
-	case errors.Is(err, checkpoint.ErrLocked):
-		return fmt.Errorf("checkpoint %s is held by a running kubejournal; 'kubejournal status' shows its streams, "+
-			"as does /streams on its listen address", path)
-	case errors.Is(err, checkpoint.ErrDamaged):
-		return fmt.Errorf("%w; the next run sets it aside and begins a new one, with a GAP line for each stream", err)
-	case errors.Is(err, checkpoint.ErrNewerSchema):
-		return fmt.Errorf("%w; use that version", err)
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("checkpoint %s: no such file", path)
-	}
-	return err
-}
-
 func newCheckpointShowCommand() *cobra.Command {
 	var (
 		where  checkpointFlags
@@ -113,52 +93,19 @@ Exit status: 0, 2 for a usage or config fault, 1 if the file cannot be read or a
 			}
 			shown, err := checkpoint.Summarize(path)
 			if err != nil {
-				return explainCheckpoint(path, err)
+				return err
 			}
 			if output == "json" {
 				enc := json.NewEncoder(terminal.Raw(cmd.OutOrStdout()))
 				enc.SetIndent("", "  ")
 				return enc.Encode(shown)
 			}
-			return writeCheckpoint(cmd.OutOrStdout(), shown)
+			return shown.WriteText(cmd.OutOrStdout())
 		},
 	}
 	where.add(cmd)
 	addChoice(cmd, &output, "output", "o", "`FORMAT`: table or json", "table", "json")
 	return cmd
-}
-
-// writeCheckpoint shows a checkpoint, then its streams as a table.
-func writeCheckpoint(w io.Writer, c *checkpoint.Summary) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	journal := "-"
-	if c.Journal.Seq > 0 {
-		journal = fmt.Sprintf("committed up to seq %d", c.Journal.Seq)
-	}
-	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", terminal.Line(c.Path), c.Size,
-		c.Schema, terminal.Line(cmp.Or(c.Cluster, "-")), journal)
-	if c.Recovered > 0 {
-		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start continues there\n", c.Recovered)
-	}
-	if c.Lost {
-		fmt.Fprintln(t, "lost\tan earlier checkpoint was; a stream that is new in this one begins with a GAP line")
-	}
-	if len(c.Streams) == 0 {
-		fmt.Fprintln(t, "\nno streams yet")
-		return t.Flush()
-	}
-	fmt.Fprintln(t, "\nSTREAM\tPOSITION\tSTATE\tKNOWN")
-	for _, s := range c.Streams {
-		state := s.State
-		switch {
-		case s.Reason != "":
-			state += ": " + s.Reason
-		case s.Gap != nil:
-			state += fmt.Sprintf(": %s to %s", cmp.Or(s.Gap.FromResourceVersion, "-"), s.Gap.ResourceVersion)
-		}
-		fmt.Fprintln(t, terminal.Cells(s.Stream, cmp.Or(s.ResourceVersion, "-"), state, strconv.Itoa(s.Known)))
-	}
-	return t.Flush()
 }
 
 func newCheckpointResetCommand() *cobra.Command {
@@ -195,7 +142,7 @@ it.`,
 			}
 			forgotten, err := checkpoint.ForgetIn(path, args[0])
 			if err != nil {
-				return explainCheckpoint(path, err)
+				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: forgot position %s and %d known objects; the next run starts it over\n",
 				terminal.Line(forgotten.Stream), cmp.Or(forgotten.ResourceVersion, "-"), forgotten.Known)

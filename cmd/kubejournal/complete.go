@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -52,13 +51,12 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 		}
 	}
 	cmd.ValidArgsFunction = from(func(ctx context.Context, j *archive.Journal, args []string, word string) []string {
-		return objectNames(ctx, j, *namespaces, args, word)
+		return j.CompleteObjects(ctx, *namespaces, args, word)
 	})
 	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(
 		ctx context.Context, j *archive.Journal, _ []string, word string,
 	) []string {
-		all, _ := j.NamespaceNames(ctx) // or none
-		return after(word[:strings.LastIndexByte(word, ',')+1], all)
+		return j.CompleteNamespaces(ctx, word)
 	}))
 	if err != nil {
 		panic(err) // there is no such flag
@@ -77,37 +75,4 @@ func parsedOnce(cmd *cobra.Command) {
 		slices.Sort(all)
 		_ = journals.Replace(slices.Compact(all)) // which takes any text
 	}
-}
-
-// objectNames completes a word that names objects: the last of several RESOURCEs separated by commas, the NAME after
-// RESOURCE/, or a NAME where the word before is a RESOURCE.
-func objectNames(ctx context.Context, j *archive.Journal, namespaces, args []string, word string) []string {
-	resource, _, slash := strings.Cut(word, "/")
-	before := resource + "/"
-	if !slash && len(args) > 0 && !strings.Contains(args[0], "/") {
-		resource, before = args[0], ""
-	} else if !slash {
-		before = word[:strings.LastIndexByte(word, ',')+1]
-		all, _ := j.ResourceNames(ctx) // or those that were found
-		return after(before, all)
-	}
-	objects, err := argument.Objects([]string{resource})
-	if err != nil {
-		return nil
-	}
-	s := &argument.Selection{Objects: objects, Namespaces: namespaces}
-	if j.Resolve(ctx, s) != nil {
-		return nil
-	}
-	all, _ := j.ObjectNames(ctx, s)
-	return after(before, all)
-}
-
-// after returns names, each with before in front.
-func after(before string, names []string) []string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = before + name
-	}
-	return all
 }

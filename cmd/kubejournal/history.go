@@ -3,14 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/follow"
 )
 
@@ -77,16 +74,8 @@ With --by it is 3 too if a version has no known writer.`,
 					h.Format, h.Style.Wide = "text", true
 				}
 				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
-				var objects []argument.Object
-				for _, a := range all {
-					objects = append(objects, a.Selection.Objects...)
-				}
-				h.One = len(objects) > 0 &&
-					!slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
 				h.Owned, h.Related = related || len(args) > 0, related
-				if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
-					h.Style.Same = sameRows(all, f.namespace(), &h)
-				}
+				h.SetAsked(all, f.namespace())
 				for n := range all {
 					a := &all[n]
 					doubts, err := versionLines(cmd, a.Journal, a.Selection, &h.Since, &h.Until)
@@ -123,15 +112,4 @@ With --by it is 3 too if a version has no known writer.`,
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
 		"text", "wide", "yaml", "json")
 	return cmd
-}
-
-// sameRows returns what a question says already of all rows.
-func sameRows(all []answer.Asked, namespace string, h *answer.History) (is follow.Same) {
-	j, s, several := all[0].Journal, all[0].Selection, answer.Several(all)
-	// Of Kubernetes' own managers the subresource may tell more.
-	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
-	is.Object = h.One && !h.Related && !several
-	is.Kind = len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
-	is.Namespace = namespace
-	return is
 }

@@ -92,18 +92,6 @@ func verifyJournal(cmd *cobra.Command, j *archive.Journal) error {
 		return statusError(exitFault)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%d lines, none missing; every file can be read, and every index agrees%s\n",
-		is.Lines, inWords(is))
+		is.Lines, is)
 	return nil
-}
-
-// inWords says of how many files SEALED lines tell.
-func inWords(is verify.Result) (text string) {
-	if is.Sealed > 0 {
-		text = fmt.Sprintf("; %s as sealed", count(is.Sealed, "file is", "files are"))
-	}
-	if is.Compacted > 0 {
-		text += fmt.Sprintf("; lines were removed of %s since, which cannot be checked",
-			count(is.Compacted, "sealed file", "sealed files"))
-	}
-	return text
 }

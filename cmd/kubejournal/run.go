@@ -84,7 +84,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 			return &usageError{cmd, fmt.Errorf("--pprof: %w", err)}
 		}
 	}
-	path, err := configPath(f.config, args, os.LookupEnv)
+	path, err := config.Find(f.config, args, os.LookupEnv)
 	if err != nil {
 		return err
 	}

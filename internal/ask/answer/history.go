@@ -64,6 +64,30 @@ type history struct {
 	remarks *follow.Remarks // nil but for text
 }
 
+// SetAsked finds out what clusters are asked for: objects that are named, and what rows need not repeat, as a namespace
+// that is the only one.
+func (h *History) SetAsked(all []Asked, namespace string) {
+	var objects []argument.Object
+	for _, a := range all {
+		objects = append(objects, a.Selection.Objects...)
+	}
+	h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
+	if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
+		h.Style.Same = h.sameRows(all, namespace)
+	}
+}
+
+// sameRows returns what a question says already of all rows.
+func (h *History) sameRows(all []Asked, namespace string) (is follow.Same) {
+	j, s, several := all[0].Journal, all[0].Selection, Several(all)
+	// Of Kubernetes' own managers the subresource may tell more.
+	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
+	is.Object = h.One && !h.Related && !several
+	is.Kind = len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
+	is.Namespace = namespace
+	return is
+}
+
 // Print shows the versions of the selected objects, of several clusters in the order of their times.
 func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 	of := make([]*history, len(all))
