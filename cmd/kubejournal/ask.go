@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -122,34 +123,32 @@ func (f *askFlags) addJournal(cmd *cobra.Command) {
 }
 
 // paths returns the paths of the journals' active files.
-func (f *askFlags) paths(cmd *cobra.Command) ([]string, error) {
+func (f *askFlags) paths() ([]string, error) {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		// Most of what an answer needs is soon garbage: it may take memory, up to a bound, and then takes time.
 		debug.SetGCPercent(200)
 		debug.SetMemoryLimit(56 << 20)
 	}
 	if len(f.journals) > 0 {
-		return f.journals, checkJournals(cmd, f.journals)
+		return f.journals, checkJournals(f.journals)
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return nil, &usageError{cmd,
-			errors.New("no journal named; name one with --journal FILE, or its config with --config FILE")}
+		return nil, usagef("no journal named; name one with --journal FILE, or its config with --config FILE")
 	case err != nil:
 		return nil, err
 	case cfg.Output.Path == config.Stdout:
-		return nil, &usageError{cmd,
-			fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
+		return nil, usagef("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)
 	}
 	return []string{cfg.Output.Path}, nil
 }
 
 // checkJournals returns a usageError if a journal is named twice.
-func checkJournals(cmd *cobra.Command, paths []string) error {
+func checkJournals(paths []string) error {
 	for i, path := range paths {
 		if slices.ContainsFunc(paths[:i], func(other string) bool { return same(path, other) }) {
-			return &usageError{cmd, fmt.Errorf("journal %s is named twice", path)}
+			return usagef("journal %s is named twice", path)
 		}
 	}
 	return nil
@@ -166,10 +165,10 @@ func same(a, b string) bool {
 }
 
 // selection reads the arguments that name objects.
-func (f *askFlags) selection(cmd *cobra.Command, args []string) (*argument.Selection, error) {
+func (f *askFlags) selection(args []string) (*argument.Selection, error) {
 	objects, err := argument.Objects(args)
 	if err != nil {
-		return nil, &usageError{cmd, err}
+		return nil, usageError{err, nil}
 	}
 	s := &argument.Selection{Objects: objects, Namespaces: f.namespaces}
 	if f.all {
@@ -199,10 +198,10 @@ func (f *askFlags) asking(
 	if err != nil {
 		return err
 	}
-	if err := f.checkClusters(cmd, clusters); err != nil {
+	if err := f.checkClusters(clusters); err != nil {
 		return err
 	}
-	s, err := f.selection(cmd, args)
+	s, err := f.selection(args)
 	if err != nil {
 		return err
 	}
@@ -260,40 +259,38 @@ func (f *askFlags) status(err error) error {
 }
 
 // checkTimes returns a usageError where the times of --since and --until cannot be meant.
-func checkTimes(cmd *cobra.Command, since, until argument.Moment) error {
+func checkTimes(since, until argument.Moment) error {
 	if argument.Reversed(since, until) {
-		return &usageError{cmd, errors.New("--until is before --since")}
+		return usagef("--until is before --since")
 	}
-	return checkPast(cmd, "since", since)
+	return checkPast("since", since)
 }
 
 // checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of
 // this one.
-func checkPast(cmd *cobra.Command, flag string, m argument.Moment) error {
+func checkPast(flag string, m argument.Moment) error {
 	const ahead = 5 * time.Minute
 	if m.Time.After(time.Now().Add(ahead)) {
-		return &usageError{cmd,
-			fmt.Errorf("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)}
+		return usagef("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)
 	}
 	return nil
 }
 
 // checkOne returns a usageError for a line's number where there are several journals.
-func checkOne(cmd *cobra.Command, journals int, moments ...argument.Moment) error {
+func checkOne(journals int, moments ...argument.Moment) error {
 	for _, m := range moments {
 		if m.Seq > 0 && journals > 1 {
-			return &usageError{cmd,
-				fmt.Errorf("%s is a line of one journal, and several are named; write a time instead", m)}
+			return usagef("%s is a line of one journal, and several are named; write a time instead", m)
 		}
 	}
 	return nil
 }
 
 // checkVersions returns a usageError for a version of the server where more than one resource is asked for.
-func checkVersions(cmd *cobra.Command, s *argument.Selection, moments ...argument.Moment) error {
+func checkVersions(s *argument.Selection, moments ...argument.Moment) error {
 	for _, m := range moments {
 		if m.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
-			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
+			return usagef("rv: is for one resource: another one may be at another version")
 		}
 	}
 	return nil
@@ -301,14 +298,14 @@ func checkVersions(cmd *cobra.Command, s *argument.Selection, moments ...argumen
 
 // versionLines returns since and until with lines in the place of versions of the server.
 func versionLines(
-	cmd *cobra.Command, j *question.Journal, s *argument.Selection, since, until *argument.Moment,
+	ctx context.Context, j *question.Journal, s *argument.Selection, since, until *argument.Moment,
 ) (doubts []question.Doubt, err error) {
-	if err := checkVersions(cmd, s, *since, *until); err != nil {
+	if err := checkVersions(s, *since, *until); err != nil {
 		return nil, err
 	}
-	*since, *until, doubts, err = j.VersionLines(cmd.Context(), s, *since, *until)
+	*since, *until, doubts, err = j.VersionLines(ctx, s, *since, *until)
 	if several, ok := errors.AsType[*question.SeveralStreamsError](err); ok {
-		return nil, &usageError{cmd, several}
+		return nil, usageError{several, nil}
 	}
 	return doubts, err
 }

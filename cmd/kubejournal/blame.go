@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
@@ -39,7 +37,7 @@ func newBlameCommand() *cobra.Command {
   kubejournal blame deploy/web -n shop --at 14:02 --removed`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paged = f.output != "json"
-			if err := checkPast(cmd, "at", at); err != nil {
+			if err := checkPast("at", at); err != nil {
 				return err
 			}
 			f.to, f.state = at, true
@@ -50,7 +48,7 @@ func newBlameCommand() *cobra.Command {
 				b := &answer.Blame{At: at, Spec: spec, Removed: removed, Format: f.output, OrLast: !cmd.Flags().Changed("at")}
 				return answer.Each(all, func(a answer.Asked) error {
 					if s := a.Selection; len(s.Objects) != 1 || s.Objects[0].Name == "" {
-						return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}
+						return usagef("name one object, e.g. deploy/web")
 					}
 					return b.Print(cmd.Context(), &a)
 				})

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 
@@ -43,20 +42,18 @@ func (f *checkpointFlags) add(cmd *cobra.Command) {
 
 // find returns the absolute path of the checkpoint: the flag's, else the variable's, else that of the config that run
 // would read.
-func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
+func (f *checkpointFlags) find() (string, error) {
 	if path := cmp.Or(f.path, os.Getenv(checkpointEnv)); path != "" {
 		return disk.Absolute(path), nil
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return "", &usageError{cmd,
-			errors.New("no checkpoint named; name one with --checkpoint PATH, or its config with --config FILE")}
+		return "", usagef("no checkpoint named; name one with --checkpoint PATH, or its config with --config FILE")
 	case err != nil:
 		return "", err
 	case cfg.Checkpoint.Path == "":
-		return "", &usageError{cmd,
-			fmt.Errorf("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)}
+		return "", usagef("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)
 	}
 	return disk.Absolute(cfg.Checkpoint.Path), nil
 }
@@ -87,7 +84,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if the file cannot be read or a
   kubejournal checkpoint show --config kubejournal.yaml -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := where.find(cmd)
+			path, err := where.find()
 			if err != nil {
 				return err
 			}
@@ -130,13 +127,12 @@ it.`,
   kubejournal checkpoint reset 'deployments.apps?namespace=web' --config kubejournal.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return &usageError{cmd,
-					errors.New("takes the name of one stream; 'kubejournal checkpoint show' lists them")}
+				return usagef("takes the name of one stream; 'kubejournal checkpoint show' lists them")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := where.find(cmd)
+			path, err := where.find()
 			if err != nil {
 				return err
 			}

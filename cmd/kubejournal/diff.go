@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -51,9 +50,9 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paged = f.output == "text"
 			if since.IsZero() {
-				return &usageError{cmd, errors.New("--since TIME is missing")}
+				return usagef("--since TIME is missing")
 			}
-			if err := checkTimes(cmd, since, until); err != nil {
+			if err := checkTimes(since, until); err != nil {
 				return err
 			}
 			f.begin, f.to = since, until
@@ -63,7 +62,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 				}
 				compared := make([]answer.Compared, len(all))
 				for n, a := range all {
-					if err := checkVersions(cmd, a.Selection, since, until); err != nil {
+					if err := checkVersions(a.Selection, since, until); err != nil {
 						return err
 					}
 					c, err := a.Journal.Compare(cmd.Context(), a.Selection, since, until)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,9 +91,9 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 		f.selector, err = selector.Parse(f.labels, f.fields)
 	}
 	if err != nil {
-		return &usageError{cmd, err}
+		return usageError{err, nil}
 	}
-	if err := errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
+	if err := errors.Join(checkPast("at", f.at), checkTimes(f.since, f.until)); err != nil {
 		return err
 	}
 	if f.to, f.state = f.at, true; f.deleted {
@@ -125,7 +126,7 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 		found := make([]answer.Found, len(all))
 		for n := range all {
 			found[n].Asked = all[n]
-			if err := f.find(cmd, &found[n]); err != nil {
+			if err := f.find(cmd.Context(), &found[n]); err != nil {
 				return err
 			}
 		}
@@ -142,23 +143,23 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // find finds the objects of a cluster.
-func (f *getFlags) find(cmd *cobra.Command, found *answer.Found) error {
+func (f *getFlags) find(ctx context.Context, found *answer.Found) error {
 	j, s := found.Journal, found.Selection
-	if err := checkVersions(cmd, s, f.at); err != nil {
+	if err := checkVersions(s, f.at); err != nil {
 		return err
 	}
-	atVersions, err := versionLines(cmd, j, s, &f.since, &f.until)
+	atVersions, err := versionLines(ctx, j, s, &f.since, &f.until)
 	if err != nil {
 		return err
 	}
 	if !f.deleted {
-		st, err := j.State(cmd.Context(), s, f.at)
+		st, err := j.State(ctx, s, f.at)
 		if err == nil {
 			found.Items, found.Doubts = st.Items, st.Doubts
 		}
 		return err
 	}
-	items, doubts, err := j.Deleted(cmd.Context(), s, f.since, f.until)
+	items, doubts, err := j.Deleted(ctx, s, f.since, f.until)
 	found.Items, found.Doubts = items, slices.Concat(atVersions, doubts)
 	return err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -53,12 +52,12 @@ With --by it is 3 too if a version has no known writer.`,
   # who changed the image, and when
   kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkTimes(cmd, h.Since, h.Until); err != nil {
+			if err := checkTimes(h.Since, h.Until); err != nil {
 				return err
 			}
 			f.paged = f.output == "text" || f.output == "wide"
 			if h.Patch && !f.paged {
-				return &usageError{cmd, fmt.Errorf("--patch goes with text, not with -o %s", f.output)}
+				return usagef("--patch goes with text, not with -o %s", f.output)
 			}
 			f.from, f.begin, f.to, f.noEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
 			if related {
@@ -78,7 +77,7 @@ With --by it is 3 too if a version has no known writer.`,
 				h.SetAsked(all, f.namespace())
 				for n := range all {
 					a := &all[n]
-					doubts, err := versionLines(cmd, a.Journal, a.Selection, &h.Since, &h.Until)
+					doubts, err := versionLines(cmd.Context(), a.Journal, a.Selection, &h.Since, &h.Until)
 					if h.Doubts = append(h.Doubts, doubts...); err == nil && related {
 						a.Selection, err = a.Journal.Related(cmd.Context(), a.Selection, h.Since, h.Until)
 					}

@@ -32,7 +32,7 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
   kubejournal index --verify`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			paths, err := f.paths(cmd)
+			paths, err := f.paths()
 			if err != nil {
 				return err
 			}

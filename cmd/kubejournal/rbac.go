@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -46,10 +45,10 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := to.Check(); err != nil {
-				return &usageError{cmd, err}
+				return usageError{err, nil}
 			}
 			if o.Offline && o.Enumerate {
-				return &usageError{cmd, errors.New("--enumerate needs the server; leave --offline out")}
+				return usagef("--enumerate needs the server; leave --offline out")
 			}
 			path, cfg, err := loadConfig(configFlag, givenFlags(cmd))
 			if err != nil {

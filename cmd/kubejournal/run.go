@@ -81,7 +81,7 @@ anything else.`,
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if f.profile != "" {
 		if err := status.CheckProfile(f.profile); err != nil {
-			return &usageError{cmd, fmt.Errorf("--pprof: %w", err)}
+			return usagef("--pprof: %w", err)
 		}
 	}
 	path, err := config.Find(f.config, args, os.LookupEnv)
@@ -98,7 +98,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	style, err := displayOf(cmd, f.format, cfg.Output.Path)
 	if err != nil {
-		return &usageError{cmd, err}
+		return usageError{err, nil}
 	}
 	if path == "" && follow.Terminal(cmd.ErrOrStderr(), os.Getenv).Width != nil {
 		cfg.Log.Format = "console" // nobody could choose it, and people read it

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"time"
 
@@ -44,7 +43,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
   kubejournal status -o json | jq '.[] | select(.state != "Watching")'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := statusAddress(cmd, address, configFlag)
+			at, err := statusAddress(address, configFlag)
 			if err != nil {
 				return err
 			}
@@ -73,7 +72,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 
 // statusAddress returns where to ask: the flag's address, else that of the config that run would read, else the
 // default.
-func statusAddress(cmd *cobra.Command, address, configFlag string) (string, error) {
+func statusAddress(address, configFlag string) (string, error) {
 	from := "--address"
 	if address == "" {
 		path, err := config.Find(configFlag, nil, os.LookupEnv)
@@ -86,14 +85,13 @@ func statusAddress(cmd *cobra.Command, address, configFlag string) (string, erro
 			}
 		}
 		if address == "" {
-			return "", &usageError{cmd,
-				fmt.Errorf("%s: a daemon with this config listens nowhere; set listen, or name where it listens with "+
-					"--address HOST:PORT", path)}
+			return "", usagef("%s: a daemon with this config listens nowhere; set listen, or name where it listens with "+
+				"--address HOST:PORT", path)
 		}
 	}
 	at, err := status.Reach(address)
 	if err != nil {
-		return "", &usageError{cmd, fmt.Errorf("%s: %w", from, err)}
+		return "", usagef("%s: %w", from, err)
 	}
 	return at, nil
 }

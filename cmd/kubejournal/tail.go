@@ -132,7 +132,7 @@ func newTailCommand() *cobra.Command {
 	flags.StringArrayVar(&f.journals, "journal", nil,
 		"the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
-	completeNames(cmd, f.find, &f.Filter.Namespaces)
+	completeNames(cmd, func(_ *cobra.Command, args []string) ([]string, []string, error) { return f.find(args) }, &f.Filter.Namespaces)
 	names := cmd.ValidArgsFunction
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		all, directive := names(cmd, args, word)
@@ -179,29 +179,29 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
-	paths, args, err := f.find(cmd, args)
+	paths, args, err := f.find(args)
 	if err != nil {
 		return err
 	}
 	objects, err := argument.Objects(args)
 	if err != nil {
-		return &usageError{cmd, err}
+		return usageError{err, nil}
 	}
 	f.Filter.Objects = append(f.Filter.Objects, objects...)
 	if f.all {
 		f.Filter.Namespaces = nil
 	}
-	if err := checkTimes(cmd, f.Filter.Since, f.Filter.Until); err != nil {
+	if err := checkTimes(f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
-	if err := checkOne(cmd, len(paths), f.Filter.Since, f.Filter.Until); err != nil {
+	if err := checkOne(len(paths), f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
 	if f.Filter.Since.Version+f.Filter.Until.Version > 0 {
-		return &usageError{cmd, errors.New("tail takes no rv:; 'kubejournal history' does")}
+		return usagef("tail takes no rv:; 'kubejournal history' does")
 	}
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
-		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
+		return usagef("--until ends with what is there; leave --follow out")
 	}
 	if len(paths) > 1 {
 		clusters, err := cluster.Group(cmd.Context(), paths, func(string) {})
@@ -247,16 +247,16 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 
 // find returns the journal's file, and the arguments that name objects: --journal or the first argument if that can
 // only be a file, else that of the config that run would read.
-func (f *tailFlags) find(cmd *cobra.Command, args []string) (paths, objects []string, err error) {
+func (f *tailFlags) find(args []string) (paths, objects []string, err error) {
 	if len(args) > 0 && args[0] == "" {
 		args = args[1:]
 	}
 	if len(f.journals) > 0 {
 		if len(f.journals) > 1 && slices.Contains(f.journals, config.Stdout) {
-			return nil, nil, &usageError{cmd,
-				errors.New("--journal - cannot be shown together with others; write stdin to a file, or leave one out")}
+			return nil, nil, usagef("--journal - cannot be shown together with others; write stdin to a file, " +
+				"or leave one out")
 		}
-		return f.journals, args, checkJournals(cmd, f.journals)
+		return f.journals, args, checkJournals(f.journals)
 	}
 	if len(args) > 0 && isFile(args[0]) {
 		return args[:1], args[1:], nil
@@ -264,14 +264,12 @@ func (f *tailFlags) find(cmd *cobra.Command, args []string) (paths, objects []st
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return nil, nil, &usageError{cmd,
-			errors.New("no journal named; name its FILE, - for stdin, or its config with --config FILE")}
+		return nil, nil, usagef("no journal named; name its FILE, - for stdin, or its config with --config FILE")
 	case err != nil:
 		return nil, nil, err
 	case cfg.Output.Path == config.Stdout:
-		return nil, nil, &usageError{cmd,
-			fmt.Errorf("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into "+
-				"'kubejournal tail -'", file)}
+		return nil, nil, usagef("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into "+
+			"'kubejournal tail -'", file)
 	}
 	return []string{cfg.Output.Path}, args, nil
 }

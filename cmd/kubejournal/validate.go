@@ -43,7 +43,7 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if given := givenFlags(cmd); len(given) > 0 && !server {
-				return &usageError{cmd, errors.New("--kubeconfig and --context are for --server; add it")}
+				return usagef("--kubeconfig and --context are for --server; add it")
 			}
 			path, cfg, err := loadConfig(configFlag, givenFlags(cmd))
 			if faults, ok := errors.AsType[config.Faults](err); ok && path != "" {
