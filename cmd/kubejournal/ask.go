@@ -38,6 +38,7 @@ func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e
 
 // askFlags are what the commands have in common that ask a journal.
 type askFlags struct {
+	cluster.Question
 	config     string
 	journals   []string
 	clusters   []string
@@ -47,10 +48,6 @@ type askFlags struct {
 	paged      bool
 	noPager    bool
 	lines      archive.Lines
-	from, to   argument.Moment // changes held back outside this period do not matter; each may be zero
-	begin      argument.Moment // start of the period asked about, which ends at to; zero: the first line
-	state      bool            // the question is about the moment to alone, or about now where that is zero
-	noEvents   bool            // Events are not shown
 	// the flags with which the output is what kubectl takes, which is of one cluster; else empty
 	applied string
 }
@@ -100,7 +97,6 @@ last time that is covered, and stderr says as of when the answer is, if it is no
 
 func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
 	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
@@ -113,7 +109,10 @@ func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 		}
 		return paths, args, err
 	}, &f.namespaces)
-	f.completeClusters(cmd)
+	completeFlag(cmd, "cluster", completer(func(*cobra.Command, []string) (paths, _ []string, err error) {
+		paths, err = f.paths()
+		return paths, nil, err
+	}, clusterNames))
 }
 
 func (f *askFlags) addJournal(cmd *cobra.Command) {
@@ -132,16 +131,23 @@ func (f *askFlags) paths() ([]string, error) {
 	if len(f.journals) > 0 {
 		return f.journals, checkJournals(f.journals)
 	}
-	file, cfg, err := loadConfig(f.config, nil)
+	path, err := journalOf(f.config, "one with --journal FILE", "name one with --journal FILE")
+	return []string{path}, err
+}
+
+// journalOf returns the journal's active file that the config has, which --config names, or run would read. An error
+// says how to name another.
+func journalOf(configFlag, one, instead string) (string, error) {
+	file, cfg, err := loadConfig(configFlag, nil)
 	switch {
 	case file == "":
-		return nil, usagef("no journal named; name one with --journal FILE, or its config with --config FILE")
+		return "", usagef("no journal named; name %s, or its config with --config FILE", one)
 	case err != nil:
-		return nil, err
+		return "", err
 	case cfg.Output.Path == config.Stdout:
-		return nil, usagef("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)
+		return "", usagef("%s keeps no journal file: its output.path is -; %s", file, instead)
 	}
-	return []string{cfg.Output.Path}, nil
+	return cfg.Output.Path, nil
 }
 
 // checkJournals returns a usageError if a journal is named twice.
@@ -221,15 +227,14 @@ func (f *askFlags) asking(
 	if err != nil {
 		return err
 	}
-	question := &cluster.Question{From: f.from, Begin: f.begin, To: f.to, State: f.state, NoEvents: f.noEvents}
-	if err := question.Missing(cmd.Context(), opened, o); err != nil {
+	if err := f.Missing(cmd.Context(), opened, o); err != nil {
 		return f.status(err)
 	}
 	if one := opened[0]; len(opened) == 1 && one.Empty() {
 		o.Note("journal %s has no line yet", strings.Join(clusters[0].Paths, ", "))
 		return statusError(exitNotCovered)
 	}
-	answer := func() error { return question.Answer(cmd.Context(), opened, o, fn) }
+	answer := func() error { return f.Answer(cmd.Context(), opened, o, fn) }
 	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
@@ -258,20 +263,10 @@ func (f *askFlags) status(err error) error {
 	return err
 }
 
-// checkTimes returns a usageError where the times of --since and --until cannot be meant.
+// checkTimes returns a usageError where --until is before --since.
 func checkTimes(since, until argument.Moment) error {
 	if argument.Reversed(since, until) {
 		return usagef("--until is before --since")
-	}
-	return checkPast("since", since)
-}
-
-// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of
-// this one.
-func checkPast(flag string, m argument.Moment) error {
-	const ahead = 5 * time.Minute
-	if m.Time.After(time.Now().Add(ahead)) {
-		return usagef("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)
 	}
 	return nil
 }
@@ -310,11 +305,16 @@ func versionLines(
 	return doubts, err
 }
 
-// addTime adds a flag that takes a TIME. An empty --since or --until, as of an empty variable, is none.
+// addTime adds a flag that takes a TIME. An empty --since or --until, as of an empty variable, is none. But for --until
+// it must not be still to come, where it may come from a clock that is ahead of this one.
 func addTime(cmd *cobra.Command, m *argument.Moment, flag, usage string) {
+	const ahead = 5 * time.Minute
 	cmd.Flags().Func(flag, usage, func(text string) (err error) {
 		if text != "" || flag == "at" {
 			*m, err = argument.ParseMoment(text, time.Now())
+		}
+		if err == nil && flag != "until" && m.Time.After(time.Now().Add(ahead)) {
+			return fmt.Errorf("%s is still to come; for the day before write e.g. yesterday 14:02", m)
 		}
 		return err
 	})

@@ -37,10 +37,7 @@ func newBlameCommand() *cobra.Command {
   kubejournal blame deploy/web -n shop --at 14:02 --removed`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paged = f.output != "json"
-			if err := checkPast("at", at); err != nil {
-				return err
-			}
-			f.to, f.state = at, true
+			f.To, f.State = at, true
 			return f.ask(cmd, args, func(all []answer.Asked, _ *answer.Output) error {
 				if at.IsZero() {
 					at = argument.LastKnown()
@@ -56,7 +53,6 @@ func newBlameCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addTime(cmd, &at, "at", "the object as it was at that `TIME`")
 	flags.BoolVar(&spec, "spec", false, "leave the status out, and resourceVersion and generation")
 	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")

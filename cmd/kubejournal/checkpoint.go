@@ -34,7 +34,6 @@ type checkpointFlags struct{ path, config string }
 
 func (f *checkpointFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&f.path, "checkpoint", "", "checkpoint file `PATH` (default: $"+checkpointEnv+
 		", else checkpoint.path of the config)")
 	flags.StringVar(&f.config, "config", "", "config `FILE` (default: as for run)")

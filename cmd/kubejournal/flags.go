@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/config"
 )
 
@@ -60,7 +61,7 @@ type choice struct {
 func addChoice(cmd *cobra.Command, word *string, flag, short, usage string, words ...string) {
 	*word = words[0]
 	cmd.Flags().VarP(choice{word, words}, flag, short, usage)
-	complete(cmd, flag, words)
+	completeFlag(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (c choice) String() string { return *c.word }
@@ -75,10 +76,14 @@ func (c choice) Set(word string) error {
 	return nil
 }
 
-// complete has a shell complete the value of a flag.
-func complete(cmd *cobra.Command, flag string, words []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag,
-		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
-	}
+// addColour adds the flag that says whether text is coloured.
+func addColour(cmd *cobra.Command, when *string) {
+	addChoice(cmd, when, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+}
+
+// styleOf returns how lines are shown on stdout, coloured as that flag says.
+func styleOf(cmd *cobra.Command, colour string) follow.Style {
+	style := follow.Terminal(cmd.OutOrStdout(), os.Getenv)
+	style.Colour = colour == "always" || style.Colour && colour == "auto"
+	return style
 }

@@ -93,11 +93,11 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return usageError{err, nil}
 	}
-	if err := errors.Join(checkPast("at", f.at), checkTimes(f.since, f.until)); err != nil {
+	if err := checkTimes(f.since, f.until); err != nil {
 		return err
 	}
-	if f.to, f.state = f.at, true; f.deleted {
-		f.begin, f.to, f.state = f.since, f.until, false
+	if f.To, f.State = f.at, true; f.deleted {
+		f.Begin, f.To, f.State = f.since, f.until, false
 	}
 	wide := f.output == "wide"
 	if wide {

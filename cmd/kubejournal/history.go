@@ -1,13 +1,10 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/follow"
 )
 
 const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:
@@ -59,7 +56,7 @@ With --by it is 3 too if a version has no known writer.`,
 			if h.Patch && !f.paged {
 				return usagef("--patch goes with text, not with -o %s", f.output)
 			}
-			f.from, f.begin, f.to, f.noEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
+			f.From, f.Begin, f.To, f.NoEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
 			if related {
 				f.lines = archive.AllLines
 			}
@@ -67,12 +64,11 @@ With --by it is 3 too if a version has no known writer.`,
 				f.applied = "-o yaml"
 			}
 			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				h.Format, h.Style = f.output, follow.Terminal(cmd.OutOrStdout(), os.Getenv)
+				h.Format, h.Style = f.output, styleOf(cmd, colour)
 				h.Style.JSON = f.output == "json"
 				if h.Format == "wide" {
 					h.Format, h.Style.Wide = "text", true
 				}
-				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
 				h.Owned, h.Related = related || len(args) > 0, related
 				h.SetAsked(all, f.namespace())
 				for n := range all {
@@ -90,7 +86,6 @@ With --by it is 3 too if a version has no known writer.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addTime(cmd, &h.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &h.Until, "until", "versions up to that `TIME`")
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
@@ -105,8 +100,7 @@ With --by it is 3 too if a version has no known writer.`,
 	})
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
-	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto",
-		"always", "never")
+	addColour(cmd, &colour)
 	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
 		"text", "wide", "yaml", "json")

@@ -45,7 +45,6 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
 			})
 		},
 	}
-	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&verify, "verify", false, "prove that the journal is whole, and write nothing")
 	f.addJournal(cmd)
 	return cmd
@@ -84,11 +83,8 @@ func verifyJournal(cmd *cobra.Command, j *archive.Journal) error {
 	switch {
 	case err != nil:
 		return err
-	case faults == 1:
-		fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: 1 fault")
-		return statusError(exitFault)
 	case faults > 0:
-		fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %d faults\n", faults)
+		fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", terminal.Count(faults, "fault", "faults"))
 		return statusError(exitFault)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%d lines, none missing; every file can be read, and every index agrees%s\n",

@@ -66,15 +66,12 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 			if err != nil {
 				return err
 			}
-			for _, w := range warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(w.Error()))
-			}
+			warn(cmd, warnings)
 			_, err = terminal.Raw(cmd.OutOrStdout()).Write(yaml)
 			return err
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&configFlag, "config", "", "config `FILE` (default: as for run)")
 	addServerFlags(cmd)
 	flags.StringVar(&to.Name, "name", "kubejournal", "`NAME` of the roles and bindings")

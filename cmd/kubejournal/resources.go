@@ -70,7 +70,6 @@ Exit status: 0, also where lists fail; 2 for a usage fault, 1 if the server cann
 	}
 	addServerFlags(cmd)
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVarP(&namespace, "namespace", "n", "", "what may be watched in this `NAMESPACE`")
 	addChoice(cmd, &output, "output", "o", "`FORMAT`: yaml or name", "yaml", "name")
 	flags.BoolVar(&all, "all", false, "also what this identity may not list and watch")

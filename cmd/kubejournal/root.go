@@ -107,6 +107,7 @@ between, a line of its own says so.
 		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
 		newDiffCommand(), newBlameCommand(), newCoverageCommand(), newIndexCommand(), newSchemaCommand(),
 		newVersionCommand())
+	asDeclared(root)
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.RunE = group // a slip must not be answered with text for a shell to run
@@ -122,6 +123,14 @@ between, a line of its own says so.
 		}
 	}
 	return root
+}
+
+// asDeclared has the help show the flags of commands in the order in which they were added.
+func asDeclared(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	for _, c := range cmd.Commands() {
+		asDeclared(c)
+	}
 }
 
 // group is what a command does that only holds others.

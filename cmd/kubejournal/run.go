@@ -63,7 +63,6 @@ anything else.`,
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&f.config, "config", "", "config `FILE`")
 	for _, o := range config.Options {
 		flags.String(o.Flag, "", flagUsage[o.Flag])

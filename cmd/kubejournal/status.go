@@ -63,7 +63,6 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&configFlag, "config", "", "config `FILE` of the daemon (default: as for run)")
 	flags.StringVar(&address, "address", "", "`HOST:PORT` where the daemon listens (default: listen of the config)")
 	addChoice(cmd, &output, "output", "o", "`FORMAT`: table, or json for what /streams says", "table", "json")

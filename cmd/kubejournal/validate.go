@@ -62,13 +62,12 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 			if len(faults) > 0 {
 				return faults
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", terminal.Line(path),
-				terminal.Count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s\n", terminal.Line(path),
+				terminal.Count(len(cfg.Resources), "resource entry", "resource entries"), about(cfg))
 			return err
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&configFlag, "config", "", "config `FILE` (default: as for run)")
 	flags.BoolVar(&server, "server", false, "ask the API server too: what is there, and what this identity may watch")
 	addServerFlags(cmd)
@@ -81,20 +80,15 @@ func warn(cmd *cobra.Command, warnings config.Faults) {
 	}
 }
 
-// inherited says what the entries of a config take from its defaults.
-func inherited(cfg *config.Config) string {
+// about says what the entries of a config take from its defaults, and its share of the objects if it is not the whole.
+func about(cfg *config.Config) (text string) {
 	if counts := cfg.Inherited(); counts != "" {
-		return "; defaults: " + counts
+		text = "; defaults: " + counts
 	}
-	return ""
-}
-
-// shardOf says which share of the objects a config is for, where it is not the whole.
-func shardOf(cfg *config.Config) string {
 	if shard := cfg.Shard.String(); shard != "" {
-		return "; shard " + shard
+		text += "; shard " + shard
 	}
-	return ""
+	return text
 }
 
 // validateOnServer shows the streams of a config's entries. What would be pending is an error, what only the user can
@@ -119,7 +113,7 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path,
 			terminal.Count(n, "finding", "findings"))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", terminal.Line(path), terminal.Line(s.Host),
-		terminal.Count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s\n", terminal.Line(path), terminal.Line(s.Host),
+		terminal.Count(found.Streams, "stream", "streams"), about(cfg))
 	return err
 }

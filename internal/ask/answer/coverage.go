@@ -130,10 +130,8 @@ func ending(in *coverage.Interval) string {
 		end = "ongoing"
 	case in.Differences != nil && *in.Differences == 0:
 		end += ", no difference"
-	case in.Differences != nil && *in.Differences == 1:
-		end += ", 1 object differed"
 	case in.Differences != nil:
-		end += fmt.Sprintf(", %d objects differed", *in.Differences)
+		end += ", " + count(int(*in.Differences), "object") + " differed"
 	}
 	if in.Late {
 		end = "late; " + end

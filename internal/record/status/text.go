@@ -26,11 +26,7 @@ func (s *Status) WriteText(w io.Writer, address string, now time.Time) error {
 	if !s.Started.IsZero() {
 		row("up", Age(now, s.Started))
 	}
-	ready := "yes"
-	if !s.Ready {
-		ready = "no"
-	}
-	row("ready", ready)
+	row("ready", map[bool]string{true: "yes", false: "no"}[s.Ready])
 	for _, c := range s.Checks {
 		switch {
 		case !c.OK:
@@ -109,7 +105,7 @@ func agoOr(now, at time.Time) string {
 	if at.IsZero() {
 		return "-"
 	}
-	return Age(now, at) + " ago"
+	return ago(now, at)
 }
 
 // plain keeps what others have sent from acting on the terminal, or on the table.
