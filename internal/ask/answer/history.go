@@ -660,17 +660,12 @@ func (h *history) explain(doubtful bool) {
 // writers says of how many versions that are not shown the manager that is asked for may be the writer.
 func (h *history) writers() string {
 	var parts []string
-	switch {
-	case h.unknown == 1:
-		parts = append(parts, "1 version has no known writer")
-	case h.unknown > 1:
-		parts = append(parts, fmt.Sprintf("%d versions have no known writer", h.unknown))
+	if h.unknown > 0 {
+		parts = append(parts, terminal.Count(h.unknown, "version has", "versions have")+" no known writer")
 	}
-	switch {
-	case h.unnamed == 1:
-		parts = append(parts, "the API names no writer of 1 deletion or binding")
-	case h.unnamed > 1:
-		parts = append(parts, fmt.Sprintf("the API names no writer of %d deletions and bindings", h.unnamed))
+	if h.unnamed > 0 {
+		parts = append(parts, "the API names no writer of "+
+			terminal.Count(h.unnamed, "deletion or binding", "deletions and bindings"))
 	}
 	return strings.Join(parts, "; ")
 }

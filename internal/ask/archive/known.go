@@ -31,21 +31,6 @@ func (j *Journal) resourceNames(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(names)), err
 }
 
-// objectNames returns the names of the selected objects.
-func (j *Journal) objectNames(ctx context.Context, s *argument.Selection) ([]string, error) {
-	return j.known(ctx, s, func(m argument.Match) string { return m.Name })
-}
-
-// namespaceNames returns the namespaces that there are, and those that objects are in.
-func (j *Journal) namespaceNames(ctx context.Context) ([]string, error) {
-	return j.known(ctx, &argument.Selection{}, func(m argument.Match) string {
-		if m.Stream.Group == "" && m.Stream.Resource == "namespaces" {
-			return m.Name
-		}
-		return m.Namespace
-	})
-}
-
 // known returns one of the names of each selected object, each name once.
 func (j *Journal) known(ctx context.Context, s *argument.Selection, of func(argument.Match) string) ([]string, error) {
 	newest, err := j.Newest(ctx)
@@ -87,21 +72,26 @@ func (j *Journal) CompleteObjects(ctx context.Context, namespaces, args []string
 	if j.Resolve(ctx, s) != nil {
 		return nil
 	}
-	all, _ := j.objectNames(ctx, s)
+	all, _ := j.known(ctx, s, func(m argument.Match) string { return m.Name })
 	return after(before, all)
 }
 
-// CompleteNamespaces completes the last of several namespaces separated by commas.
+// CompleteNamespaces completes the last of several namespaces separated by commas, with those that there are, and those
+// that objects are in.
 func (j *Journal) CompleteNamespaces(ctx context.Context, word string) []string {
-	all, _ := j.namespaceNames(ctx) // or none
+	all, _ := j.known(ctx, &argument.Selection{}, func(m argument.Match) string {
+		if m.Stream.Group == "" && m.Stream.Resource == "namespaces" {
+			return m.Name
+		}
+		return m.Namespace
+	})
 	return after(word[:strings.LastIndexByte(word, ',')+1], all)
 }
 
-// after returns names, each with before in front.
+// after puts before in front of names.
 func after(before string, names []string) []string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = before + name
+	for i := range names {
+		names[i] = before + names[i]
 	}
-	return all
+	return names
 }
