@@ -44,8 +44,7 @@ Exit status: 0, also where lists fail; 2 for a usage fault, 1 if the server cann
   kubejournal resources -o name`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg := config.Draft("", config.Overrides{Flags: givenFlags(cmd)}, os.LookupEnv) // no file, so it is not nil
-			s, err := access.Ask(cmd.Context(), cfg.Kubernetes, cmd.ErrOrStderr())
+			s, err := access.Ask(cmd.Context(), config.Server(givenFlags(cmd), os.LookupEnv), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}

@@ -49,3 +49,15 @@ func Find(flag string, args []string, env Env) (string, error) {
 	return "", Faults{{Msg: "no config: neither " + disk.Absolute(Searched[0]) + " nor " + Searched[1] +
 		" exists; name one with --config FILE, or name resources, e.g. kubejournal run pods"}}
 }
+
+// Server returns how the API server is found without a config: by flags, or else their variables.
+func Server(flags map[string]string, env Env) Kubernetes {
+	values := map[string]string{}
+	for _, o := range Options {
+		values[o.Key], _ = env(o.Env)
+		if value, ok := flags[o.Flag]; ok {
+			values[o.Key] = value
+		}
+	}
+	return Kubernetes{Kubeconfig: values["kubernetes.kubeconfig"], Context: values["kubernetes.context"]}
+}

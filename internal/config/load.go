@@ -110,7 +110,7 @@ func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
 }
 
 // Draft returns what can be read of a config file that has faults, for what else there is to say about it; nil if that
-// is nothing. Without a path it returns what flags and variables say.
+// is nothing.
 func Draft(path string, o Overrides, env Env) *Config {
 	data, err := Read(path)
 	if err != nil {
