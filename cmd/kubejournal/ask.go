@@ -38,6 +38,7 @@ func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e
 
 // askFlags are what the commands have in common that ask a journal.
 type askFlags struct {
+	cluster.Question
 	config     string
 	journals   []string
 	clusters   []string
@@ -47,10 +48,6 @@ type askFlags struct {
 	paged      bool
 	noPager    bool
 	lines      archive.Lines
-	from, to   argument.Moment // changes held back outside this period do not matter; each may be zero
-	begin      argument.Moment // start of the period asked about, which ends at to; zero: the first line
-	state      bool            // the question is about the moment to alone, or about now where that is zero
-	noEvents   bool            // Events are not shown
 	// the flags with which the output is what kubectl takes, which is of one cluster; else empty
 	applied string
 }
@@ -100,7 +97,6 @@ last time that is covered, and stderr says as of when the answer is, if it is no
 
 func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
 	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
@@ -113,7 +109,10 @@ func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 		}
 		return paths, args, err
 	}, &f.namespaces)
-	f.completeClusters(cmd)
+	completeFlag(cmd, "cluster", completer(func(*cobra.Command, []string) (paths, _ []string, err error) {
+		paths, err = f.paths()
+		return paths, nil, err
+	}, clusterNames))
 }
 
 func (f *askFlags) addJournal(cmd *cobra.Command) {
@@ -123,34 +122,39 @@ func (f *askFlags) addJournal(cmd *cobra.Command) {
 }
 
 // paths returns the paths of the journals' active files.
-func (f *askFlags) paths(cmd *cobra.Command) ([]string, error) {
+func (f *askFlags) paths() ([]string, error) {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		// Most of what an answer needs is soon garbage: it may take memory, up to a bound, and then takes time.
 		debug.SetGCPercent(200)
 		debug.SetMemoryLimit(56 << 20)
 	}
 	if len(f.journals) > 0 {
-		return f.journals, checkJournals(cmd, f.journals)
+		return f.journals, checkJournals(f.journals)
 	}
-	file, cfg, err := loadConfig(f.config, nil)
+	path, err := journalOf(f.config, "one with --journal FILE", "name one with --journal FILE")
+	return []string{path}, err
+}
+
+// journalOf returns the journal's active file that the config has, which --config names, or run would read. An error
+// says how to name another.
+func journalOf(configFlag, one, instead string) (string, error) {
+	file, cfg, err := loadConfig(configFlag, nil)
 	switch {
 	case file == "":
-		return nil, &usageError{cmd,
-			errors.New("no journal named; name one with --journal FILE, or its config with --config FILE")}
+		return "", usagef("no journal named; name %s, or its config with --config FILE", one)
 	case err != nil:
-		return nil, err
+		return "", err
 	case cfg.Output.Path == config.Stdout:
-		return nil, &usageError{cmd,
-			fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
+		return "", usagef("%s keeps no journal file: its output.path is -; %s", file, instead)
 	}
-	return []string{cfg.Output.Path}, nil
+	return cfg.Output.Path, nil
 }
 
 // checkJournals returns a usageError if a journal is named twice.
-func checkJournals(cmd *cobra.Command, paths []string) error {
+func checkJournals(paths []string) error {
 	for i, path := range paths {
 		if slices.ContainsFunc(paths[:i], func(other string) bool { return same(path, other) }) {
-			return &usageError{cmd, fmt.Errorf("journal %s is named twice", path)}
+			return usagef("journal %s is named twice", path)
 		}
 	}
 	return nil
@@ -167,10 +171,10 @@ func same(a, b string) bool {
 }
 
 // selection reads the arguments that name objects.
-func (f *askFlags) selection(cmd *cobra.Command, args []string) (*argument.Selection, error) {
+func (f *askFlags) selection(args []string) (*argument.Selection, error) {
 	objects, err := argument.Objects(args)
 	if err != nil {
-		return nil, &usageError{cmd, err}
+		return nil, usageError{err, nil}
 	}
 	s := &argument.Selection{Objects: objects, Namespaces: f.namespaces}
 	if f.all {
@@ -200,10 +204,10 @@ func (f *askFlags) asking(
 	if err != nil {
 		return err
 	}
-	if err := f.checkClusters(cmd, clusters); err != nil {
+	if err := f.checkClusters(clusters); err != nil {
 		return err
 	}
-	s, err := f.selection(cmd, args)
+	s, err := f.selection(args)
 	if err != nil {
 		return err
 	}
@@ -223,14 +227,14 @@ func (f *askFlags) asking(
 	if err != nil {
 		return err
 	}
-	if err := f.missing(cmd.Context(), opened, o); err != nil {
-		return err
+	if err := f.Missing(cmd.Context(), opened, o); err != nil {
+		return f.status(err)
 	}
 	if one := opened[0]; len(opened) == 1 && one.Empty() {
 		o.Note("journal %s has no line yet", strings.Join(clusters[0].Paths, ", "))
 		return statusError(exitNotCovered)
 	}
-	answer := func() error { return f.answer(cmd.Context(), opened, o, fn) }
+	answer := func() error { return f.Answer(cmd.Context(), opened, o, fn) }
 	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
@@ -243,109 +247,13 @@ func (f *askFlags) asking(
 	return f.status(errors.Join(err, page.Close()))
 }
 
-// answer calls fn, and says what was kept out of the journals and which clusters do not have a name.
-func (f *askFlags) answer(
-	ctx context.Context, opened []*cluster.Opened, o *answer.Output, fn func([]answer.Asked, *answer.Output) error,
-) error {
-	var all []answer.Asked
-	for _, of := range opened {
-		if of.Known {
-			all = append(all, answer.Asked{
-				Cluster: of.Cluster, Journal: question.Of(of.Journal), Selection: of.Selection,
-				Output: o.Of(of.Cluster),
-			})
-		}
-	}
-	err := fn(all, o)
-	if err != nil && !answer.IsResult(err) {
-		return err
-	}
-	for _, a := range all {
-		noMatter := func(h archive.Held) bool { return f.noEvents && h.OfEvents() }
-		a.Output.HeldBack(slices.DeleteFunc(a.Journal.HeldBack(a.Selection, f.from, f.to), noMatter))
-	}
-	for _, of := range opened {
-		for _, u := range of.Unknown {
-			doubt := f.unknown(ctx, question.Of(of.Journal), &u, o.Of(of.Cluster))
-			if !of.Known { // else it was said
-				o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
-			}
-			if doubt != nil && !answer.IsResult(doubt) {
-				return doubt
-			}
-			err = errors.Join(err, doubt)
-		}
-	}
-	return err
-}
-
-// missing reports the names that no cluster has.
-func (f *askFlags) missing(ctx context.Context, opened []*cluster.Opened, o *answer.Output) error {
-	status := 0
-	for _, of := range opened {
-		for _, u := range of.Unknown {
-			if !u.Everywhere {
-				continue
-			}
-			err := f.unknown(ctx, question.Of(of.Journal), &u, o.Of(of.Cluster))
-			o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
-			switch {
-			case errors.Is(err, answer.ErrNotCovered):
-				status = exitNotCovered
-			case err != nil:
-				return err
-			}
-			status = max(status, exitFault)
-		}
-	}
-	if status == 0 {
-		return nil
-	}
-	return statusError(status)
-}
-
-// unknown explains that nothing has a name, and what may have had it all the same: then it is ErrNotCovered.
-func (f *askFlags) unknown(ctx context.Context, j *question.Journal, u *cluster.Unknown, o *answer.Output) error {
-	o.Note("%v", u.UnknownError)
-	if u.UnknownError.Unwatched {
-		return answer.ErrNotCovered
-	}
-	if u.NoResource {
-		return nil
-	}
-	since, until := f.begin, f.to
-	if f.state && until.IsZero() {
-		until = argument.Latest()
-	}
-	if f.state {
-		since = until
-	}
-	if since.Version+until.Version > 0 {
-		since, until = argument.Moment{}, argument.Moment{}
-	}
-	doubts, err := j.Uncovered(ctx, u.Selection, since, until)
-	if err != nil {
-		return err
-	}
-	if f.state { // what was there then may be in lines from before
-		before, err := j.RemovedBefore(ctx, u.Selection, f.to)
-		if err != nil {
-			return err
-		}
-		for _, d := range before {
-			same := func(o question.Doubt) bool { return o.Stream == d.Stream && o.Reason == d.Reason }
-			doubts = append(slices.DeleteFunc(doubts, same), d)
-		}
-	}
-	return o.Doubt(doubts)
-}
-
 // status returns the error that goes with what an answer came to.
 func (f *askFlags) status(err error) error {
 	switch {
 	case errors.Is(err, syscall.EPIPE) || f.paged && pager.Quit(err):
 		return nil
-	case errors.Is(err, answer.ErrRefused) || errors.Is(err, answer.ErrDifferent):
+	case errors.Is(err, answer.ErrRefused) || errors.Is(err, answer.ErrDifferent) ||
+		errors.Is(err, cluster.ErrUnknown):
 		return statusError(exitFault)
 	case errors.Is(err, answer.ErrNotCovered):
 		return statusError(exitNotCovered)
@@ -355,41 +263,29 @@ func (f *askFlags) status(err error) error {
 	return err
 }
 
-// checkTimes returns a usageError where the times of --since and --until cannot be meant.
-func checkTimes(cmd *cobra.Command, since, until argument.Moment) error {
+// checkTimes returns a usageError where --until is before --since.
+func checkTimes(since, until argument.Moment) error {
 	if argument.Reversed(since, until) {
-		return &usageError{cmd, errors.New("--until is before --since")}
-	}
-	return checkPast(cmd, "since", since)
-}
-
-// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of
-// this one.
-func checkPast(cmd *cobra.Command, flag string, m argument.Moment) error {
-	const ahead = 5 * time.Minute
-	if m.Time.After(time.Now().Add(ahead)) {
-		return &usageError{cmd,
-			fmt.Errorf("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)}
+		return usagef("--until is before --since")
 	}
 	return nil
 }
 
 // checkOne returns a usageError for a line's number where there are several journals.
-func checkOne(cmd *cobra.Command, journals int, moments ...argument.Moment) error {
+func checkOne(journals int, moments ...argument.Moment) error {
 	for _, m := range moments {
 		if m.Seq > 0 && journals > 1 {
-			return &usageError{cmd,
-				fmt.Errorf("%s is a line of one journal, and several are named; write a time instead", m)}
+			return usagef("%s is a line of one journal, and several are named; write a time instead", m)
 		}
 	}
 	return nil
 }
 
 // checkVersions returns a usageError for a version of the server where more than one resource is asked for.
-func checkVersions(cmd *cobra.Command, s *argument.Selection, moments ...argument.Moment) error {
+func checkVersions(s *argument.Selection, moments ...argument.Moment) error {
 	for _, m := range moments {
 		if m.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
-			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
+			return usagef("rv: is for one resource: another one may be at another version")
 		}
 	}
 	return nil
@@ -397,23 +293,28 @@ func checkVersions(cmd *cobra.Command, s *argument.Selection, moments ...argumen
 
 // versionLines returns since and until with lines in the place of versions of the server.
 func versionLines(
-	cmd *cobra.Command, j *question.Journal, s *argument.Selection, since, until *argument.Moment,
+	ctx context.Context, j *question.Journal, s *argument.Selection, since, until *argument.Moment,
 ) (doubts []question.Doubt, err error) {
-	if err := checkVersions(cmd, s, *since, *until); err != nil {
+	if err := checkVersions(s, *since, *until); err != nil {
 		return nil, err
 	}
-	*since, *until, doubts, err = j.VersionLines(cmd.Context(), s, *since, *until)
+	*since, *until, doubts, err = j.VersionLines(ctx, s, *since, *until)
 	if several, ok := errors.AsType[*question.SeveralStreamsError](err); ok {
-		return nil, &usageError{cmd, several}
+		return nil, usageError{several, nil}
 	}
 	return doubts, err
 }
 
-// addTime adds a flag that takes a TIME. An empty --since or --until, as of an empty variable, is none.
+// addTime adds a flag that takes a TIME. An empty --since or --until, as of an empty variable, is none. But for --until
+// it must not be still to come, where it may come from a clock that is ahead of this one.
 func addTime(cmd *cobra.Command, m *argument.Moment, flag, usage string) {
+	const ahead = 5 * time.Minute
 	cmd.Flags().Func(flag, usage, func(text string) (err error) {
 		if text != "" || flag == "at" {
 			*m, err = argument.ParseMoment(text, time.Now())
+		}
+		if err == nil && flag != "until" && m.Time.After(time.Now().Add(ahead)) {
+			return fmt.Errorf("%s is still to come; for the day before write e.g. yesterday 14:02", m)
 		}
 		return err
 	})

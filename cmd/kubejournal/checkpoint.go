@@ -3,13 +3,8 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +34,6 @@ type checkpointFlags struct{ path, config string }
 
 func (f *checkpointFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&f.path, "checkpoint", "", "checkpoint file `PATH` (default: $"+checkpointEnv+
 		", else checkpoint.path of the config)")
 	flags.StringVar(&f.config, "config", "", "config `FILE` (default: as for run)")
@@ -47,38 +41,20 @@ func (f *checkpointFlags) add(cmd *cobra.Command) {
 
 // find returns the absolute path of the checkpoint: the flag's, else the variable's, else that of the config that run
 // would read.
-func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
+func (f *checkpointFlags) find() (string, error) {
 	if path := cmp.Or(f.path, os.Getenv(checkpointEnv)); path != "" {
 		return disk.Absolute(path), nil
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return "", &usageError{cmd,
-			errors.New("no checkpoint named; name one with --checkpoint PATH, or its config with --config FILE")}
+		return "", usagef("no checkpoint named; name one with --checkpoint PATH, or its config with --config FILE")
 	case err != nil:
 		return "", err
 	case cfg.Checkpoint.Path == "":
-		return "", &usageError{cmd,
-			fmt.Errorf("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)}
+		return "", usagef("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)
 	}
 	return disk.Absolute(cfg.Checkpoint.Path), nil
-}
-
-// explainCheckpoint adds to the error of opening a checkpoint what can be done about it.
-func explainCheckpoint(path string, err error) error {
-	switch {
-	case errors.Is(err, checkpoint.ErrLocked):
-		return fmt.Errorf("checkpoint %s is held by a running kubejournal; 'kubejournal status' shows its streams, "+
-			"as does /streams on its listen address", path)
-	case errors.Is(err, checkpoint.ErrDamaged):
-		return fmt.Errorf("%w; the next run sets it aside and begins a new one, with a GAP line for each stream", err)
-	case errors.Is(err, checkpoint.ErrNewerSchema):
-		return fmt.Errorf("%w; use that version", err)
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("checkpoint %s: no such file", path)
-	}
-	return err
 }
 
 func newCheckpointShowCommand() *cobra.Command {
@@ -107,58 +83,25 @@ Exit status: 0, 2 for a usage or config fault, 1 if the file cannot be read or a
   kubejournal checkpoint show --config kubejournal.yaml -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := where.find(cmd)
+			path, err := where.find()
 			if err != nil {
 				return err
 			}
 			shown, err := checkpoint.Summarize(path)
 			if err != nil {
-				return explainCheckpoint(path, err)
+				return err
 			}
 			if output == "json" {
 				enc := json.NewEncoder(terminal.Raw(cmd.OutOrStdout()))
 				enc.SetIndent("", "  ")
 				return enc.Encode(shown)
 			}
-			return writeCheckpoint(cmd.OutOrStdout(), shown)
+			return shown.WriteText(cmd.OutOrStdout())
 		},
 	}
 	where.add(cmd)
 	addChoice(cmd, &output, "output", "o", "`FORMAT`: table or json", "table", "json")
 	return cmd
-}
-
-// writeCheckpoint shows a checkpoint, then its streams as a table.
-func writeCheckpoint(w io.Writer, c *checkpoint.Summary) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	journal := "-"
-	if c.Journal.Seq > 0 {
-		journal = fmt.Sprintf("committed up to seq %d", c.Journal.Seq)
-	}
-	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", terminal.Line(c.Path), c.Size,
-		c.Schema, terminal.Line(cmp.Or(c.Cluster, "-")), journal)
-	if c.Recovered > 0 {
-		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start continues there\n", c.Recovered)
-	}
-	if c.Lost {
-		fmt.Fprintln(t, "lost\tan earlier checkpoint was; a stream that is new in this one begins with a GAP line")
-	}
-	if len(c.Streams) == 0 {
-		fmt.Fprintln(t, "\nno streams yet")
-		return t.Flush()
-	}
-	fmt.Fprintln(t, "\nSTREAM\tPOSITION\tSTATE\tKNOWN")
-	for _, s := range c.Streams {
-		state := s.State
-		switch {
-		case s.Reason != "":
-			state += ": " + s.Reason
-		case s.Gap != nil:
-			state += fmt.Sprintf(": %s to %s", cmp.Or(s.Gap.FromResourceVersion, "-"), s.Gap.ResourceVersion)
-		}
-		fmt.Fprintln(t, terminal.Cells(s.Stream, cmp.Or(s.ResourceVersion, "-"), state, strconv.Itoa(s.Known)))
-	}
-	return t.Flush()
 }
 
 func newCheckpointResetCommand() *cobra.Command {
@@ -183,19 +126,18 @@ it.`,
   kubejournal checkpoint reset 'deployments.apps?namespace=web' --config kubejournal.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return &usageError{cmd,
-					errors.New("takes the name of one stream; 'kubejournal checkpoint show' lists them")}
+				return usagef("takes the name of one stream; 'kubejournal checkpoint show' lists them")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := where.find(cmd)
+			path, err := where.find()
 			if err != nil {
 				return err
 			}
 			forgotten, err := checkpoint.ForgetIn(path, args[0])
 			if err != nil {
-				return explainCheckpoint(path, err)
+				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: forgot position %s and %d known objects; the next run starts it over\n",
 				terminal.Line(forgotten.Stream), cmp.Or(forgotten.ResourceVersion, "-"), forgotten.Known)

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/config"
 	"kubejournal/internal/format/line"
 )
 
@@ -169,7 +170,7 @@ func TestCheckpointPath(t *testing.T) {
 	expect("2 kubejournal: no checkpoint named; name one with --checkpoint PATH, or its config with --config FILE; see 'kubejournal checkpoint show --help'\n")
 	writeFile(t, "c.yaml", "resources: [pods]\ncheckpoint: {path: file.db}\n")
 	expect("file.db", "--config", "c.yaml")
-	t.Setenv(configEnv, "c.yaml")
+	t.Setenv(config.PathEnv, "c.yaml")
 	expect("file.db")
 	t.Setenv(checkpointEnv, "env.db")
 	expect("env.db")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 
 // asked returns the clusters that are asked, with their journals. One journal is not read for that.
 func (f *askFlags) asked(cmd *cobra.Command) ([]cluster.Journals, error) {
-	paths, err := f.paths(cmd)
+	paths, err := f.paths()
 	if err != nil {
 		return nil, err
 	}
@@ -30,12 +29,12 @@ func (f *askFlags) asked(cmd *cobra.Command) ([]cluster.Journals, error) {
 }
 
 // checkClusters returns a usageError for what is asked of one cluster, or of one journal, where there are several.
-func (f *askFlags) checkClusters(cmd *cobra.Command, all []cluster.Journals) error {
+func (f *askFlags) checkClusters(all []cluster.Journals) error {
 	if len(all) == 1 {
-		return checkOne(cmd, len(all[0].Paths), f.begin, f.to)
+		return checkOne(len(all[0].Paths), f.Begin, f.To)
 	}
 	what := f.applied
-	for _, m := range []argument.Moment{f.begin, f.to} {
+	for _, m := range []argument.Moment{f.Begin, f.To} {
 		if m.Seq+m.Version > 0 {
 			what = m.String()
 		}
@@ -47,35 +46,15 @@ func (f *askFlags) checkClusters(cmd *cobra.Command, all []cluster.Journals) err
 	for i := range all {
 		names[i] = all[i].Name
 	}
-	return &usageError{cmd, fmt.Errorf("%s is for one cluster, and these are asked: %s; name one with --cluster",
-		what, strings.Join(names, ", "))}
+	return usagef("%s is for one cluster, and these are asked: %s; name one with --cluster",
+		what, strings.Join(names, ", "))
 }
 
-// completeClusters has a shell complete --cluster.
-func (f *askFlags) completeClusters(cmd *cobra.Command) {
-	names := func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		const none = cobra.ShellCompDirectiveNoFileComp
-		parsedOnce(cmd)
-		paths, err := f.paths(cmd)
-		if err != nil {
-			return nil, none
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
-		defer cancel()
-		all, err := cluster.Group(ctx, paths, func(string) {})
-		if err != nil {
-			return nil, none
-		}
-		before := word[:strings.LastIndexByte(word, ',')+1]
-		var names []string
-		for _, c := range all {
-			if name := before + c.Name; strings.HasPrefix(name, word) && terminal.IsShellWord(c.Name) {
-				names = append(names, name)
-			}
-		}
-		return names, none
+// clusterNames completes the last of several clusters separated by commas.
+func clusterNames(ctx context.Context, paths, _ []string, word string) (names []string) {
+	all, _ := cluster.Group(ctx, paths, func(string) {}) // or none
+	for _, c := range all {
+		names = append(names, word[:strings.LastIndexByte(word, ',')+1]+c.Name)
 	}
-	if err := cmd.RegisterFlagCompletionFunc("cluster", names); err != nil {
-		panic(err) // there is no such flag
-	}
+	return names
 }

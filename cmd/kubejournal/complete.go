@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -21,52 +19,61 @@ const longestCompletion = 3 * time.Second
 // findJournal finds the journals that a command line names, and the arguments that name objects.
 type findJournal = func(cmd *cobra.Command, args []string) (paths, objects []string, err error)
 
+// completer returns what completes a word, with the names that fit of the journals that find finds. Where there is none,
+// or none that can be read, it has no names and says nothing: the command itself does.
+func completer(
+	find findJournal, names func(ctx context.Context, paths, args []string, word string) []string,
+) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		parsedOnce(cmd)
+		paths, args, err := find(cmd, args)
+		if err != nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
+		defer cancel()
+		fitting := slices.DeleteFunc(names(ctx, paths, args, word), func(name string) bool {
+			return !strings.HasPrefix(name, word) || !terminal.IsShellWord(name)
+		})
+		slices.Sort(fitting)
+		return slices.Compact(fitting), none
+	}
+}
+
 // completeNames has a shell complete the arguments of a command that name objects, and -n, with names of a journal.
-// Where there is none, or none that can be read, it has no names and says nothing: the command itself does.
 func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	type namesOf func(ctx context.Context, j *archive.Journal, args []string, word string) []string
 	from := func(names namesOf) cobra.CompletionFunc {
-		return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			const none = cobra.ShellCompDirectiveNoFileComp
-			parsedOnce(cmd)
-			paths, args, err := find(cmd, args)
-			if err != nil {
-				return nil, none
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
-			defer cancel()
-			fitting := make(map[string]bool)
+		return completer(find, func(ctx context.Context, paths, args []string, word string) (all []string) {
 			for _, path := range paths {
 				j, err := archive.Open(path, func(string) {})
 				if err != nil || j.Empty() {
 					continue
 				}
-				for _, name := range names(ctx, j, args, word) {
-					if strings.HasPrefix(name, word) && terminal.IsShellWord(name) {
-						fitting[name] = true
-					}
-				}
+				all = append(all, names(ctx, j, args, word)...)
 				j.Close()
 			}
-			return slices.Sorted(maps.Keys(fitting)), none
-		}
+			return all
+		})
 	}
 	cmd.ValidArgsFunction = from(func(ctx context.Context, j *archive.Journal, args []string, word string) []string {
-		return objectNames(ctx, j, *namespaces, args, word)
+		return j.CompleteObjects(ctx, *namespaces, args, word)
 	})
-	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(
-		ctx context.Context, j *archive.Journal, _ []string, word string,
-	) []string {
-		all, _ := j.NamespaceNames(ctx) // or none
-		return after(word[:strings.LastIndexByte(word, ',')+1], all)
+	completeFlag(cmd, "namespace", from(func(ctx context.Context, j *archive.Journal, _ []string, word string) []string {
+		return j.CompleteNamespaces(ctx, word)
 	}))
-	if err != nil {
-		panic(err) // there is no such flag
-	}
 	for _, flag := range []string{"at", "since", "until", "by", "field", "selector", "field-selector", "lines"} {
 		if cmd.Flags().Lookup(flag) != nil {
-			complete(cmd, flag, nil) // no files
+			completeFlag(cmd, flag, cobra.NoFileCompletions)
 		}
+	}
+}
+
+// completeFlag has a shell complete the value of a flag.
+func completeFlag(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, with); err != nil {
+		panic(err) // there is no such flag
 	}
 }
 
@@ -77,37 +84,4 @@ func parsedOnce(cmd *cobra.Command) {
 		slices.Sort(all)
 		_ = journals.Replace(slices.Compact(all)) // which takes any text
 	}
-}
-
-// objectNames completes a word that names objects: the last of several RESOURCEs separated by commas, the NAME after
-// RESOURCE/, or a NAME where the word before is a RESOURCE.
-func objectNames(ctx context.Context, j *archive.Journal, namespaces, args []string, word string) []string {
-	resource, _, slash := strings.Cut(word, "/")
-	before := resource + "/"
-	if !slash && len(args) > 0 && !strings.Contains(args[0], "/") {
-		resource, before = args[0], ""
-	} else if !slash {
-		before = word[:strings.LastIndexByte(word, ',')+1]
-		all, _ := j.ResourceNames(ctx) // or those that were found
-		return after(before, all)
-	}
-	objects, err := argument.Objects([]string{resource})
-	if err != nil {
-		return nil
-	}
-	s := &argument.Selection{Objects: objects, Namespaces: namespaces}
-	if j.Resolve(ctx, s) != nil {
-		return nil
-	}
-	all, _ := j.ObjectNames(ctx, s)
-	return after(before, all)
-}
-
-// after returns names, each with before in front.
-func after(before string, names []string) []string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = before + name
-	}
-	return all
 }

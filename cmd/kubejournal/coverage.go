@@ -45,38 +45,10 @@ missing.`,
 				args = []string{all}
 			}
 			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				return showCoverage(all, f.output, o)
+				return answer.Coverage(all, f.output, o)
 			})
 		},
 	}
 	f.add(cmd, "`FORMAT`: table or json", "table", "json")
 	return cmd
-}
-
-func showCoverage(all []answer.Asked, format string, o *answer.Output) error {
-	var shown []answer.Watched
-	of, faults := make(map[string]int), make(map[string]error)
-	for _, a := range all {
-		streams, err := a.Journal.Coverage(a.Selection)
-		for i := range streams {
-			shown = append(shown, answer.Watched{Cluster: a.Cluster, Stream: streams[i]})
-		}
-		of[a.Cluster], faults[a.Cluster] = len(streams), err
-	}
-	if len(shown) > 0 || format == "json" && faults[""] == nil {
-		if err := answer.Coverage(shown, format, o); err != nil {
-			return err
-		}
-	}
-	return answer.Each(all, func(a answer.Asked) error {
-		switch {
-		case faults[a.Cluster] != nil:
-			a.Output.Note("%v", faults[a.Cluster])
-		case of[a.Cluster] == 0:
-			a.Output.Note("no stream was watched that has such objects")
-		default:
-			return a.Output.Doubt(a.Journal.NotWatched(a.Selection))
-		}
-		return answer.ErrNotCovered
-	})
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/ask/follow"
 )
 
 const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that
@@ -51,19 +49,19 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paged = f.output == "text"
 			if since.IsZero() {
-				return &usageError{cmd, errors.New("--since TIME is missing")}
+				return usagef("--since TIME is missing")
 			}
-			if err := checkTimes(cmd, since, until); err != nil {
+			if err := checkTimes(since, until); err != nil {
 				return err
 			}
-			f.begin, f.to = since, until
+			f.Begin, f.To = since, until
 			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
 				if until.IsZero() {
 					until = argument.EndOf(since)
 				}
 				compared := make([]answer.Compared, len(all))
 				for n, a := range all {
-					if err := checkVersions(cmd, a.Selection, since, until); err != nil {
+					if err := checkVersions(a.Selection, since, until); err != nil {
 						return err
 					}
 					c, err := a.Journal.Compare(cmd.Context(), a.Selection, since, until)
@@ -72,22 +70,18 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 					}
 					compared[n] = answer.Compared{Asked: a, Comparison: c}
 				}
-				style := follow.Terminal(cmd.OutOrStdout(), os.Getenv)
-				d.Format = f.output
-				d.Colour, d.Named = colour == "always" || style.Colour && colour == "auto", len(args) > 0
+				d.Format, d.Colour, d.Named = f.output, styleOf(cmd, colour).Colour, len(args) > 0
 				d.External = os.Getenv("KUBECTL_EXTERNAL_DIFF")
 				return d.Print(cmd.Context(), compared, o)
 			})
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addTime(cmd, &since, "since", "from that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &until, "until", "up to that `TIME`")
 	flags.BoolVar(&d.Stat, "stat", false, "a row for each object")
 	flags.BoolVar(&d.All, "all", false, "show what is left out as noise too")
-	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto",
-		"always", "never")
+	addColour(cmd, &colour)
 	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, or json for a line for each object", "text", "json")
 	return cmd

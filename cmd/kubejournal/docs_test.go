@@ -236,7 +236,7 @@ func TestSystemdUnit(t *testing.T) {
 	if err != nil || cmd.Name() != "run" || cmd.ParseFlags(rest) != nil || cmd.Flags().NArg() > 0 {
 		t.Errorf("it starts %q, which is no command line: %v", args, err)
 	}
-	if path := cmd.Flags().Lookup("config").Value.String(); !slices.Contains(searched, path) {
+	if path := cmd.Flags().Lookup("config").Value.String(); !slices.Contains(config.Searched, path) {
 		t.Errorf("its config %s is where nobody looks", path)
 	}
 	if unit["RestartPreventExitStatus"] != strconv.Itoa(exitUsage) {

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/config"
-	"kubejournal/internal/host/disk"
-	"kubejournal/internal/host/terminal"
 )
 
 // flagUsage is the help of the flags that set keys of the config.
@@ -26,48 +22,9 @@ var flagUsage = map[string]string{
 	"log-level":  "`LEVEL` of the log on stderr: debug, info, warn or error",
 }
 
-// configEnv is the variable for --config.
-const configEnv = "KUBEJOURNAL_CONFIG"
-
-// searched is where a config is looked for when none is named; the first that exists is taken.
-var searched = []string{"./kubejournal.yaml", "/etc/kubejournal/kubejournal.yaml"}
-
-// configPath returns the config file to read: the flag's, else the variable's, else the first of the searched ones.
-// It returns "" where arguments name the resources and no file is named, or where an error says that there is none.
-func configPath(flag string, args []string, env config.Env) (string, error) {
-	if flag != "" {
-		return flag, nil
-	}
-	if path, _ := env(configEnv); path != "" {
-		return path, nil
-	}
-	if len(args) > 0 {
-		return "", nil
-	}
-	for _, path := range searched {
-		// A file that is there and cannot be read is taken, so that its fault is reported.
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		// It may name a kubeconfig, which may name a program to run.
-		if err == nil && !filepath.IsAbs(path) {
-			if uid, ok := disk.OwnerOf(info); ok && uid != 0 && int(uid) != os.Geteuid() {
-				return path,
-					config.Faults{{Msg: fmt.Sprintf("%s belongs to user %d, and a config can name a program to run;"+
-						" if you trust it, name it: --config %s", disk.Absolute(path), uid,
-						terminal.ShellWord(disk.Absolute(path)))}}
-			}
-		}
-		return path, nil
-	}
-	return "", config.Faults{{Msg: "no config: neither " + disk.Absolute(searched[0]) + " nor " + searched[1] +
-		" exists; name one with --config FILE, or name resources, e.g. kubejournal run pods"}}
-}
-
 // loadConfig reads the config that --config names, or else the one that run would read. path is "" if there is none.
 func loadConfig(flag string, given map[string]string) (path string, cfg *config.Config, err error) {
-	if path, err = configPath(flag, nil, os.LookupEnv); err != nil {
+	if path, err = config.Find(flag, nil, os.LookupEnv); err != nil {
 		return path, nil, err
 	}
 	cfg, err = config.Load(path, config.Overrides{Flags: given}, os.LookupEnv)
@@ -94,18 +51,6 @@ func addServerFlags(cmd *cobra.Command) {
 	}
 }
 
-// serverOptions is what those flags say, or else their variables; no config is read.
-func serverOptions(cmd *cobra.Command) config.Kubernetes {
-	values, given := map[string]string{}, givenFlags(cmd)
-	for _, o := range config.Options {
-		values[o.Key] = os.Getenv(o.Env)
-		if value, ok := given[o.Flag]; ok {
-			values[o.Key] = value
-		}
-	}
-	return config.Kubernetes{Kubeconfig: values["kubernetes.kubeconfig"], Context: values["kubernetes.context"]}
-}
-
 // choice is the value of a flag that takes one of a few words.
 type choice struct {
 	word  *string
@@ -116,7 +61,7 @@ type choice struct {
 func addChoice(cmd *cobra.Command, word *string, flag, short, usage string, words ...string) {
 	*word = words[0]
 	cmd.Flags().VarP(choice{word, words}, flag, short, usage)
-	complete(cmd, flag, words)
+	completeFlag(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (c choice) String() string { return *c.word }
@@ -131,10 +76,14 @@ func (c choice) Set(word string) error {
 	return nil
 }
 
-// complete has a shell complete the value of a flag.
-func complete(cmd *cobra.Command, flag string, words []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag,
-		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
-	}
+// addColour adds the flag that says whether text is coloured.
+func addColour(cmd *cobra.Command, when *string) {
+	addChoice(cmd, when, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+}
+
+// styleOf returns how lines are shown on stdout, coloured as that flag says.
+func styleOf(cmd *cobra.Command, colour string) follow.Style {
+	style := follow.Terminal(cmd.OutOrStdout(), os.Getenv)
+	style.Colour = colour == "always" || style.Colour && colour == "auto"
+	return style
 }

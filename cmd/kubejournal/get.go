@@ -1,22 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/ask/question"
-	"kubejournal/internal/format/fieldpath"
-	"kubejournal/internal/format/index"
-	"kubejournal/internal/format/line"
-	"kubejournal/internal/format/rawjson"
+	"kubejournal/internal/ask/selector"
 )
 
 // getFlags are the flags of get.
@@ -25,8 +19,7 @@ type getFlags struct {
 	at, since, until argument.Moment
 	deleted, clean   bool
 	labels, fields   string
-	labelsOf         labels.Selector
-	fieldsOf         fields.Selector
+	selector         *selector.Selector
 }
 
 const getHelp = `Show objects as they were at a time:
@@ -95,23 +88,16 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 		f.output = "yaml"
 	}
 	if err == nil {
-		if f.labelsOf, err = labels.Parse(f.labels); err != nil {
-			err = fmt.Errorf("--selector: %w", err)
-		}
-	}
-	if err == nil {
-		if f.fieldsOf, err = fields.ParseSelector(f.fields); err != nil {
-			err = fmt.Errorf("--field-selector: %w", err)
-		}
+		f.selector, err = selector.Parse(f.labels, f.fields)
 	}
 	if err != nil {
-		return &usageError{cmd, err}
+		return usageError{err, nil}
 	}
-	if err := errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
+	if err := checkTimes(f.since, f.until); err != nil {
 		return err
 	}
-	if f.to, f.state = f.at, true; f.deleted {
-		f.begin, f.to, f.state = f.since, f.until, false
+	if f.To, f.State = f.at, true; f.deleted {
+		f.Begin, f.To, f.State = f.since, f.until, false
 	}
 	wide := f.output == "wide"
 	if wide {
@@ -134,14 +120,13 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted,
 			One: len(s.Objects) == 1 && s.Objects[0].Name != ""}
 		g.Namespace = f.namespace()
-		g.Columns = func(j *question.Journal, s *index.Stream) ([]answer.Column, error) { return columns(cmd, j, s) }
 		if f.labels != "" || f.fields != "" {
-			g.Match = f.match
+			g.Match = f.selector.Match
 		}
 		found := make([]answer.Found, len(all))
 		for n := range all {
 			found[n].Asked = all[n]
-			if err := f.find(cmd, &found[n]); err != nil {
+			if err := f.find(cmd.Context(), &found[n]); err != nil {
 				return err
 			}
 		}
@@ -158,90 +143,23 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // find finds the objects of a cluster.
-func (f *getFlags) find(cmd *cobra.Command, found *answer.Found) error {
+func (f *getFlags) find(ctx context.Context, found *answer.Found) error {
 	j, s := found.Journal, found.Selection
-	if err := checkVersions(cmd, s, f.at); err != nil {
+	if err := checkVersions(s, f.at); err != nil {
 		return err
 	}
-	atVersions, err := versionLines(cmd, j, s, &f.since, &f.until)
+	atVersions, err := versionLines(ctx, j, s, &f.since, &f.until)
 	if err != nil {
 		return err
 	}
 	if !f.deleted {
-		st, err := j.State(cmd.Context(), s, f.at)
+		st, err := j.State(ctx, s, f.at)
 		if err == nil {
 			found.Items, found.Doubts = st.Items, st.Doubts
 		}
 		return err
 	}
-	items, doubts, err := j.Deleted(cmd.Context(), s, f.since, f.until)
+	items, doubts, err := j.Deleted(ctx, s, f.since, f.until)
 	found.Items, found.Doubts = items, slices.Concat(atVersions, doubts)
 	return err
-}
-
-// match reports whether the object of a line is selected by its labels and fields. It is not known of a truncated line
-// that does not have all of these.
-func (f *getFlags) match(l *line.Fields) (matches, known bool) {
-	if f.matchObject(l.Object) {
-		return true, true
-	}
-	lost := func(path string) bool {
-		value := rawjson.At(l.Object, pointer(path))
-		return value == nil || line.IsCut([]byte(fieldsOf(l.Object).Get(path)))
-	}
-	return false, !l.Incomplete() ||
-		(f.labelsOf.Empty() ||
-			!slices.ContainsFunc(l.Cut(), isOfLabels) && rawjson.At(l.Object, []byte("/metadata")) != nil) &&
-			!slices.ContainsFunc(f.fieldsOf.Requirements(), func(r fields.Requirement) bool { return lost(r.Field) })
-}
-
-// isOfLabels reports whether an object's labels may not be whole if what is at the path is cut.
-func isOfLabels(path string) bool {
-	return path == "" || path == "metadata" || strings.HasPrefix(path, "metadata.labels")
-}
-
-// matchObject reports whether an object is selected by its labels and fields, as far as it has them.
-func (f *getFlags) matchObject(object []byte) bool {
-	set := labels.Set{}
-	for key, value := range rawjson.Members(rawjson.At(object, []byte("/metadata/labels"))) {
-		set[string(rawjson.Unquote(nil, key))] = string(rawjson.Unquote(nil, rawjson.Inside(value)))
-	}
-	return f.labelsOf.Matches(set) && f.fieldsOf.Matches(fieldsOf(object))
-}
-
-// fieldsOf has the fields of an object by paths such as spec.nodeName.
-type fieldsOf []byte
-
-func (o fieldsOf) Has(path string) bool { return rawjson.At(o, pointer(path)) != nil }
-
-func (o fieldsOf) Get(path string) string {
-	value := rawjson.At(o, pointer(path))
-	if inside := rawjson.Inside(value); inside != nil {
-		return string(rawjson.Unquote(nil, inside))
-	}
-	return string(value)
-}
-
-func pointer(path string) (p []byte) {
-	for key := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
-		p = append(append(p, '/'), fieldpath.Escaped([]byte(key))...)
-	}
-	return p
-}
-
-// columns returns the columns that a CustomResourceDefinition in the journal gives a table of a stream's objects.
-func columns(cmd *cobra.Command, j *question.Journal, s *index.Stream) (all []answer.Column, err error) {
-	of, err := j.Columns(cmd.Context(), s)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range of {
-		if c.Priority > 0 || c.Type == "date" {
-			continue // of wide tables; ages, which would be those of now
-		}
-		if column, ok := answer.NewColumn(c.Name, c.JSONPath); ok && len(all) < answer.MaxColumns {
-			all = append(all, column)
-		}
-	}
-	return all, nil
 }

@@ -1,17 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/ask/follow"
 )
 
 const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:
@@ -56,14 +49,14 @@ With --by it is 3 too if a version has no known writer.`,
   # who changed the image, and when
   kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkTimes(cmd, h.Since, h.Until); err != nil {
+			if err := checkTimes(h.Since, h.Until); err != nil {
 				return err
 			}
 			f.paged = f.output == "text" || f.output == "wide"
 			if h.Patch && !f.paged {
-				return &usageError{cmd, fmt.Errorf("--patch goes with text, not with -o %s", f.output)}
+				return usagef("--patch goes with text, not with -o %s", f.output)
 			}
-			f.from, f.begin, f.to, f.noEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
+			f.From, f.Begin, f.To, f.NoEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
 			if related {
 				f.lines = archive.AllLines
 			}
@@ -71,25 +64,16 @@ With --by it is 3 too if a version has no known writer.`,
 				f.applied = "-o yaml"
 			}
 			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				h.Format, h.Style = f.output, follow.Terminal(cmd.OutOrStdout(), os.Getenv)
+				h.Format, h.Style = f.output, styleOf(cmd, colour)
 				h.Style.JSON = f.output == "json"
 				if h.Format == "wide" {
 					h.Format, h.Style.Wide = "text", true
 				}
-				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
-				var objects []argument.Object
-				for _, a := range all {
-					objects = append(objects, a.Selection.Objects...)
-				}
-				h.One = len(objects) > 0 &&
-					!slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
 				h.Owned, h.Related = related || len(args) > 0, related
-				if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
-					h.Style.Same = sameRows(all, f.namespace(), &h)
-				}
+				h.SetAsked(all, f.namespace())
 				for n := range all {
 					a := &all[n]
-					doubts, err := versionLines(cmd, a.Journal, a.Selection, &h.Since, &h.Until)
+					doubts, err := versionLines(cmd.Context(), a.Journal, a.Selection, &h.Since, &h.Until)
 					if h.Doubts = append(h.Doubts, doubts...); err == nil && related {
 						a.Selection, err = a.Journal.Related(cmd.Context(), a.Selection, h.Since, h.Until)
 					}
@@ -102,7 +86,6 @@ With --by it is 3 too if a version has no known writer.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	addTime(cmd, &h.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &h.Until, "until", "versions up to that `TIME`")
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
@@ -117,21 +100,9 @@ With --by it is 3 too if a version has no known writer.`,
 	})
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
-	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto",
-		"always", "never")
+	addColour(cmd, &colour)
 	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
 		"text", "wide", "yaml", "json")
 	return cmd
-}
-
-// sameRows returns what a question says already of all rows.
-func sameRows(all []answer.Asked, namespace string, h *answer.History) (is follow.Same) {
-	j, s, several := all[0].Journal, all[0].Selection, answer.Several(all)
-	// Of Kubernetes' own managers the subresource may tell more.
-	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
-	is.Object = h.One && !h.Related && !several
-	is.Kind = len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
-	is.Namespace = namespace
-	return is
 }

@@ -32,7 +32,7 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
   kubejournal index --verify`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			paths, err := f.paths(cmd)
+			paths, err := f.paths()
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,6 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
 			})
 		},
 	}
-	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&verify, "verify", false, "prove that the journal is whole, and write nothing")
 	f.addJournal(cmd)
 	return cmd
@@ -84,26 +83,11 @@ func verifyJournal(cmd *cobra.Command, j *archive.Journal) error {
 	switch {
 	case err != nil:
 		return err
-	case faults == 1:
-		fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: 1 fault")
-		return statusError(exitFault)
 	case faults > 0:
-		fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %d faults\n", faults)
+		fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", terminal.Count(faults, "fault", "faults"))
 		return statusError(exitFault)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%d lines, none missing; every file can be read, and every index agrees%s\n",
-		is.Lines, inWords(is))
+		is.Lines, is)
 	return nil
-}
-
-// inWords says of how many files SEALED lines tell.
-func inWords(is verify.Result) (text string) {
-	if is.Sealed > 0 {
-		text = fmt.Sprintf("; %s as sealed", count(is.Sealed, "file is", "files are"))
-	}
-	if is.Compacted > 0 {
-		text += fmt.Sprintf("; lines were removed of %s since, which cannot be checked",
-			count(is.Compacted, "sealed file", "sealed files"))
-	}
-	return text
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
@@ -47,11 +44,11 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
   kubejournal rbac --config kubejournal.yaml --offline --namespace audit --service-account journal`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkSubject(&to); err != nil {
-				return &usageError{cmd, err}
+			if err := to.Check(); err != nil {
+				return usageError{err, nil}
 			}
 			if o.Offline && o.Enumerate {
-				return &usageError{cmd, errors.New("--enumerate needs the server; leave --offline out")}
+				return usagef("--enumerate needs the server; leave --offline out")
 			}
 			path, cfg, err := loadConfig(configFlag, givenFlags(cmd))
 			if err != nil {
@@ -69,15 +66,12 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 			if err != nil {
 				return err
 			}
-			for _, w := range warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(w.Error()))
-			}
+			warn(cmd, warnings)
 			_, err = terminal.Raw(cmd.OutOrStdout()).Write(yaml)
 			return err
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&configFlag, "config", "", "config `FILE` (default: as for run)")
 	addServerFlags(cmd)
 	flags.StringVar(&to.Name, "name", "kubejournal", "`NAME` of the roles and bindings")
@@ -86,20 +80,4 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 	flags.BoolVar(&o.Offline, "offline", false, "ask no server")
 	flags.BoolVar(&o.Enumerate, "enumerate", false, "for a wildcard, name what the server has now")
 	return cmd
-}
-
-// checkSubject reads the flags that name who gets the rights.
-func checkSubject(s *access.Subject) error {
-	s.Account = cmp.Or(s.Account, s.Name)
-	for _, given := range [...]struct{ flag, value string }{{"--name", s.Name}, {"--service-account", s.Account}} {
-		if len(validation.IsDNS1123Subdomain(given.value)) > 0 {
-			return fmt.Errorf("%s: %q is not a name; it takes lower-case letters, digits, dots and -", given.flag,
-				given.value)
-		}
-	}
-	if len(validation.IsDNS1123Label(s.Namespace)) > 0 {
-		return fmt.Errorf("--namespace: %q is not the name of a namespace; it takes lower-case letters, digits and -",
-			s.Namespace)
-	}
-	return nil
 }

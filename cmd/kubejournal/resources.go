@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/config"
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
 )
@@ -42,7 +44,7 @@ Exit status: 0, also where lists fail; 2 for a usage fault, 1 if the server cann
   kubejournal resources -o name`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := access.Ask(cmd.Context(), serverOptions(cmd), cmd.ErrOrStderr())
+			s, err := access.Ask(cmd.Context(), config.Server(givenFlags(cmd), os.LookupEnv), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -68,7 +70,6 @@ Exit status: 0, also where lists fail; 2 for a usage fault, 1 if the server cann
 	}
 	addServerFlags(cmd)
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVarP(&namespace, "namespace", "n", "", "what may be watched in this `NAMESPACE`")
 	addChoice(cmd, &output, "output", "o", "`FORMAT`: yaml or name", "yaml", "name")
 	flags.BoolVar(&all, "all", false, "also what this identity may not list and watch")

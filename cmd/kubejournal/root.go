@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(notes)
-	return exitStatus(root.ExecuteContext(ctx), notes)
+	ran, err := root.ExecuteContextC(ctx)
+	return exitStatus(ran, err, notes)
 }
 
-// exitStatus reports an error, once and as lines without a stack trace, and returns the exit status that goes with it.
-func exitStatus(err error, stderr io.Writer) int {
+// exitStatus reports the error of a command, once and as lines without a stack trace, and returns the exit status that
+// goes with it.
+func exitStatus(cmd *cobra.Command, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
@@ -51,25 +54,22 @@ func exitStatus(err error, stderr io.Writer) int {
 		}
 		return exitUsage
 	}
-	terminal.Note(stderr, access.Hide(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
-	var usage *usageError
-	if errors.As(err, &usage) {
-		return exitUsage
+	text, status := err.Error(), exitFault
+	if usage, ok := errors.AsType[usageError](err); ok {
+		text = fmt.Sprintf("%s; see '%s --help'", text, cmp.Or(usage.of, cmd).CommandPath())
+		status = exitUsage
 	}
-	return exitFault
+	terminal.Note(stderr, access.Hide(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")))
+	return status
 }
 
 // usageError is a command line that makes no sense.
 type usageError struct {
-	cmd *cobra.Command
-	err error
+	error
+	of *cobra.Command // whose help explains it; nil for the one that was run
 }
 
-func (e *usageError) Error() string {
-	return fmt.Sprintf("%v; see '%s --help'", e.err, e.cmd.CommandPath())
-}
-
-func (e *usageError) Unwrap() error { return e.err }
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...), nil} }
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -97,16 +97,17 @@ between, a line of its own says so.
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 			err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
 		}
-		return &usageError{cmd, err}
+		return usageError{err, nil}
 	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(),
 		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
 		newDiffCommand(), newBlameCommand(), newCoverageCommand(), newIndexCommand(), newSchemaCommand(),
 		newVersionCommand())
+	asDeclared(root)
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.RunE = group // a slip must not be answered with text for a shell to run
@@ -124,6 +125,14 @@ between, a line of its own says so.
 	return root
 }
 
+// asDeclared has the help show the flags of commands in the order in which they were added.
+func asDeclared(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	for _, c := range cmd.Commands() {
+		asDeclared(c)
+	}
+}
+
 // group is what a command does that only holds others.
 func group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -134,13 +143,13 @@ func group(cmd *cobra.Command, args []string) error {
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "; did you mean " + near[0] + "?"
 	}
-	return &usageError{cmd, fmt.Errorf("unknown command %q%s", args[0], hint)}
+	return usageError{fmt.Errorf("unknown command %q%s", args[0], hint), cmd}
 }
 
 // noArgs refuses arguments with a usage error.
-func noArgs(cmd *cobra.Command, args []string) error {
+func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{cmd, fmt.Errorf("unexpected argument %q", args[0])}
+		return usagef("unexpected argument %q", args[0])
 	}
 	return nil
 }

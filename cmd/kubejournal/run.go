@@ -63,7 +63,6 @@ anything else.`,
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&f.config, "config", "", "config `FILE`")
 	for _, o := range config.Options {
 		flags.String(o.Flag, "", flagUsage[o.Flag])
@@ -81,10 +80,10 @@ anything else.`,
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if f.profile != "" {
 		if err := status.CheckProfile(f.profile); err != nil {
-			return &usageError{cmd, fmt.Errorf("--pprof: %w", err)}
+			return usagef("--pprof: %w", err)
 		}
 	}
-	path, err := configPath(f.config, args, os.LookupEnv)
+	path, err := config.Find(f.config, args, os.LookupEnv)
 	if err != nil {
 		return err
 	}
@@ -98,7 +97,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	style, err := displayOf(cmd, f.format, cfg.Output.Path)
 	if err != nil {
-		return &usageError{cmd, err}
+		return usageError{err, nil}
 	}
 	if path == "" && follow.Terminal(cmd.ErrOrStderr(), os.Getenv).Width != nil {
 		cfg.Log.Format = "console" // nobody could choose it, and people read it

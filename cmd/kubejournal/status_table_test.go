@@ -57,7 +57,7 @@ func TestStatusTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got bytes.Buffer
-		if err := writeStatus(&got, "127.0.0.1:8080", s, now); err != nil {
+		if err := s.WriteText(&got, "127.0.0.1:8080", now); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join("testdata", "status-"+name+".txt")

@@ -104,7 +104,6 @@ func newTailCommand() *cobra.Command {
 		RunE:    f.run,
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.FuncP("lines", "N", "show the last `N` lines first, or all; from stdin all (default 10)", f.setLines)
 	flags.BoolVarP(&f.Follow, "follow", "f", true, "follow lines as they come")
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end with the last line that is there")
@@ -121,18 +120,17 @@ func newTailCommand() *cobra.Command {
 	flags.Func("type",
 		"show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED, REMOVED, SEALED; may be repeated",
 		each(&f.Filter.Types, follow.ParseType))
-	complete(cmd, "type", index.Types)
+	completeFlag(cmd, "type", cobra.FixedCompletions(index.Types, cobra.ShellCompDirectiveNoFileComp))
 	addTime(cmd, &f.Filter.Since, "since",
 		"show lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &f.Filter.Until, "until", "show lines up to that `TIME`, and end there")
 	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, wide (nothing cut), or json for the lines as they are",
 		"text", "wide", "json")
-	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto",
-		"always", "never")
+	addColour(cmd, &f.colour)
 	flags.StringArrayVar(&f.journals, "journal", nil,
 		"the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
-	completeNames(cmd, f.find, &f.Filter.Namespaces)
+	completeNames(cmd, func(_ *cobra.Command, args []string) ([]string, []string, error) { return f.find(args) }, &f.Filter.Namespaces)
 	names := cmd.ValidArgsFunction
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		all, directive := names(cmd, args, word)
@@ -179,29 +177,29 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
-	paths, args, err := f.find(cmd, args)
+	paths, args, err := f.find(args)
 	if err != nil {
 		return err
 	}
 	objects, err := argument.Objects(args)
 	if err != nil {
-		return &usageError{cmd, err}
+		return usageError{err, nil}
 	}
 	f.Filter.Objects = append(f.Filter.Objects, objects...)
 	if f.all {
 		f.Filter.Namespaces = nil
 	}
-	if err := checkTimes(cmd, f.Filter.Since, f.Filter.Until); err != nil {
+	if err := checkTimes(f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
-	if err := checkOne(cmd, len(paths), f.Filter.Since, f.Filter.Until); err != nil {
+	if err := checkOne(len(paths), f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
 	if f.Filter.Since.Version+f.Filter.Until.Version > 0 {
-		return &usageError{cmd, errors.New("tail takes no rv:; 'kubejournal history' does")}
+		return usagef("tail takes no rv:; 'kubejournal history' does")
 	}
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
-		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
+		return usagef("--until ends with what is there; leave --follow out")
 	}
 	if len(paths) > 1 {
 		clusters, err := cluster.Group(cmd.Context(), paths, func(string) {})
@@ -222,12 +220,11 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 	f.Notice = func(text string) { terminal.Note(cmd.ErrOrStderr(), text) }
 	f.Doubt = (&answer.Output{Notes: cmd.ErrOrStderr()}).Doubt
 	f.Gone = func() bool { return follow.ReaderGone(cmd.OutOrStdout()) }
-	style := follow.Terminal(cmd.OutOrStdout(), os.Getenv)
+	style := styleOf(cmd, f.colour)
 	style.JSON, style.Wide = f.output == "json", f.output == "wide"
 	if len(f.Filter.Namespaces) == 1 {
 		style.Same.Namespace = f.Filter.Namespaces[0]
 	}
-	style.Colour = f.colour == "always" || style.Colour && f.colour == "auto"
 	p := follow.NewPrinter(cmd.OutOrStdout(), style)
 	// A reader that goes away, such as head, is the end and no fault.
 	signal.Ignore(syscall.SIGPIPE)
@@ -247,33 +244,22 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 
 // find returns the journal's file, and the arguments that name objects: --journal or the first argument if that can
 // only be a file, else that of the config that run would read.
-func (f *tailFlags) find(cmd *cobra.Command, args []string) (paths, objects []string, err error) {
+func (f *tailFlags) find(args []string) (paths, objects []string, err error) {
 	if len(args) > 0 && args[0] == "" {
 		args = args[1:]
 	}
 	if len(f.journals) > 0 {
 		if len(f.journals) > 1 && slices.Contains(f.journals, config.Stdout) {
-			return nil, nil, &usageError{cmd,
-				errors.New("--journal - cannot be shown together with others; write stdin to a file, or leave one out")}
+			return nil, nil, usagef("--journal - cannot be shown together with others; write stdin to a file, " +
+				"or leave one out")
 		}
-		return f.journals, args, checkJournals(cmd, f.journals)
+		return f.journals, args, checkJournals(f.journals)
 	}
 	if len(args) > 0 && isFile(args[0]) {
 		return args[:1], args[1:], nil
 	}
-	file, cfg, err := loadConfig(f.config, nil)
-	switch {
-	case file == "":
-		return nil, nil, &usageError{cmd,
-			errors.New("no journal named; name its FILE, - for stdin, or its config with --config FILE")}
-	case err != nil:
-		return nil, nil, err
-	case cfg.Output.Path == config.Stdout:
-		return nil, nil, &usageError{cmd,
-			fmt.Errorf("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into "+
-				"'kubejournal tail -'", file)}
-	}
-	return []string{cfg.Output.Path}, args, nil
+	path, err := journalOf(f.config, "its FILE, - for stdin", "name a FILE, or pipe the lines into 'kubejournal tail -'")
+	return []string{path}, args, err
 }
 
 // isFile reports whether an argument names a journal, not objects: it is a file, or looks like the path of one.

@@ -3,16 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
-	"kubejournal/internal/host/disk"
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
 	"kubejournal/internal/record/daemon"
@@ -47,16 +43,17 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if given := givenFlags(cmd); len(given) > 0 && !server {
-				return &usageError{cmd, errors.New("--kubeconfig and --context are for --server; add it")}
+				return usagef("--kubeconfig and --context are for --server; add it")
 			}
 			path, cfg, err := loadConfig(configFlag, givenFlags(cmd))
 			if faults, ok := errors.AsType[config.Faults](err); ok && path != "" {
-				warn(cmd, misspelt(path, givenFlags(cmd), faults))
+				draft := config.Draft(path, config.Overrides{Flags: givenFlags(cmd)}, os.LookupEnv)
+				warn(cmd, access.Misspelt(draft, faults))
 			}
 			if err != nil {
 				return err
 			}
-			warn(cmd, slices.Concat(unwritable(cfg), daemon.LimitWarnings(cfg)))
+			warn(cmd, slices.Concat(cfg.Unwritable(), daemon.LimitWarnings(cfg)))
 			if server {
 				return validateOnServer(cmd, path, cfg)
 			}
@@ -65,13 +62,12 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 			if len(faults) > 0 {
 				return faults
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", terminal.Line(path),
-				count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s\n", terminal.Line(path),
+				terminal.Count(len(cfg.Resources), "resource entry", "resource entries"), about(cfg))
 			return err
 		},
 	}
 	flags := cmd.Flags()
-	flags.SortFlags = false
 	flags.StringVar(&configFlag, "config", "", "config `FILE` (default: as for run)")
 	flags.BoolVar(&server, "server", false, "ask the API server too: what is there, and what this identity may watch")
 	addServerFlags(cmd)
@@ -84,62 +80,15 @@ func warn(cmd *cobra.Command, warnings config.Faults) {
 	}
 }
 
-// misspelt warns of names in a config that has faults, but for those names that have one.
-func misspelt(path string, given map[string]string, faults config.Faults) config.Faults {
-	draft := config.Draft(path, config.Overrides{Flags: given}, os.LookupEnv)
-	if draft == nil {
-		return nil
-	}
-	entry := func(f config.Fault) string {
-		return strings.TrimSuffix(strings.TrimSuffix(f.Path, ".resource"), ".group")
-	}
-	_, warnings := access.ExamineOffline(draft)
-	return slices.DeleteFunc(warnings, func(w config.Fault) bool {
-		return slices.ContainsFunc(faults, func(f config.Fault) bool { return entry(f) == entry(w) })
-	})
-}
-
-// unwritable warns of files that could not be written here. The daemon may run elsewhere.
-func unwritable(cfg *config.Config) (warnings config.Faults) {
-	for _, file := range []struct{ key, path string }{{"output.path", cfg.Output.Path},
-		{"checkpoint.path", cfg.Checkpoint.Path}} {
-		if file.path == "" || file.path == config.Stdout {
-			continue
-		}
-		if err := disk.CheckWritable(file.path); err != nil {
-			remedy := "name another file"
-			if errors.Is(err, fs.ErrNotExist) {
-				remedy = "create the folder, as run makes none, or " + remedy
-			}
-			warnings = append(warnings,
-				cfg.At(file.key, fmt.Sprintf("warning: cannot be written here: %v; %s", err, remedy)))
-		}
-	}
-	return warnings
-}
-
-// inherited says what the entries of a config take from its defaults.
-func inherited(cfg *config.Config) string {
+// about says what the entries of a config take from its defaults, and its share of the objects if it is not the whole.
+func about(cfg *config.Config) (text string) {
 	if counts := cfg.Inherited(); counts != "" {
-		return "; defaults: " + counts
+		text = "; defaults: " + counts
 	}
-	return ""
-}
-
-// shardOf says which share of the objects a config is for, where it is not the whole.
-func shardOf(cfg *config.Config) string {
 	if shard := cfg.Shard.String(); shard != "" {
-		return "; shard " + shard
+		text += "; shard " + shard
 	}
-	return ""
-}
-
-// count is a number with its noun.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return text
 }
 
 // validateOnServer shows the streams of a config's entries. What would be pending is an error, what only the user can
@@ -153,12 +102,7 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	if err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ENTRY\tRESOURCE\tSTREAM\tVERSION\tSTATE")
-	for _, r := range found.Rows {
-		fmt.Fprintln(t, terminal.Cells(r.Entry, r.Resource, r.Stream, r.Version, r.State))
-	}
-	if err := t.Flush(); err != nil {
+	if err := found.WriteTable(cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	warn(cmd, slices.Concat(found.Warnings, found.Pending))
@@ -167,9 +111,9 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 		return found.Faults
 	case n > 0:
 		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path,
-			count(n, "finding", "findings"))
+			terminal.Count(n, "finding", "findings"))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", terminal.Line(path), terminal.Line(s.Host),
-		count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s\n", terminal.Line(path), terminal.Line(s.Host),
+		terminal.Count(found.Streams, "stream", "streams"), about(cfg))
 	return err
 }

@@ -4,9 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
+
+	"kubejournal/internal/host/terminal"
 )
 
 // Summary is what a checkpoint holds, in the form in which 'kubejournal checkpoint show -o json' writes it.
@@ -33,7 +39,8 @@ type StreamSummary struct {
 }
 
 // Summarize returns what the checkpoint at path holds. The file is not locked any more then.
-func Summarize(path string) (*Summary, error) {
+func Summarize(path string) (_ *Summary, err error) {
+	defer func() { err = explain(path, err) }()
 	s, err := OpenReadOnly(path)
 	if err != nil {
 		return nil, err
@@ -55,8 +62,42 @@ func Summarize(path string) (*Summary, error) {
 	return sum, cmp.Or(errs[:]...)
 }
 
+// WriteText shows a checkpoint, then its streams as a table.
+func (c *Summary) WriteText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	journal := "-"
+	if c.Journal.Seq > 0 {
+		journal = fmt.Sprintf("committed up to seq %d", c.Journal.Seq)
+	}
+	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", terminal.Line(c.Path), c.Size,
+		c.Schema, terminal.Line(cmp.Or(c.Cluster, "-")), journal)
+	if c.Recovered > 0 {
+		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start continues there\n", c.Recovered)
+	}
+	if c.Lost {
+		fmt.Fprintln(t, "lost\tan earlier checkpoint was; a stream that is new in this one begins with a GAP line")
+	}
+	if len(c.Streams) == 0 {
+		fmt.Fprintln(t, "\nno streams yet")
+		return t.Flush()
+	}
+	fmt.Fprintln(t, "\nSTREAM\tPOSITION\tSTATE\tKNOWN")
+	for _, s := range c.Streams {
+		state := s.State
+		switch {
+		case s.Reason != "":
+			state += ": " + s.Reason
+		case s.Gap != nil:
+			state += fmt.Sprintf(": %s to %s", cmp.Or(s.Gap.FromResourceVersion, "-"), s.Gap.ResourceVersion)
+		}
+		fmt.Fprintln(t, terminal.Cells(s.Stream, cmp.Or(s.ResourceVersion, "-"), state, strconv.Itoa(s.Known)))
+	}
+	return t.Flush()
+}
+
 // ForgetIn forgets one stream of the checkpoint at path and returns what it was. To forget it again changes nothing.
 func ForgetIn(path, name string) (was StreamSummary, err error) {
+	defer func() { err = explain(path, err) }()
 	s, err := OpenExisting(path)
 	if err != nil {
 		return was, err
@@ -110,4 +151,20 @@ func (s *Store) summarizeStreams() ([]StreamSummary, error) {
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// explain adds to the error of opening a checkpoint what can be done about it.
+func explain(path string, err error) error {
+	switch {
+	case errors.Is(err, ErrLocked):
+		return fmt.Errorf("checkpoint %s is held by a running kubejournal; 'kubejournal status' shows its streams, "+
+			"as does /streams on its listen address", path)
+	case errors.Is(err, ErrDamaged):
+		return fmt.Errorf("%w; the next run sets it aside and begins a new one, with a GAP line for each stream", err)
+	case errors.Is(err, ErrNewerSchema):
+		return fmt.Errorf("%w; use that version", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("checkpoint %s: no such file", path)
+	}
+	return err
 }

@@ -2,7 +2,9 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubejournal/internal/format/object"
+	"kubejournal/internal/host/disk"
 )
 
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
@@ -251,4 +254,23 @@ func badPath(shape object.Shape) string {
 		return fmt.Sprintf(`%v; write dotted keys, e.g. metadata.managedFields or metadata.annotations["a.b/c"]`, err)
 	}
 	return ""
+}
+
+// Unwritable warns of files that could not be written here. The daemon may run elsewhere.
+func (c *Config) Unwritable() (warnings Faults) {
+	for _, file := range []struct{ key, path string }{{"output.path", c.Output.Path},
+		{"checkpoint.path", c.Checkpoint.Path}} {
+		if file.path == "" || file.path == Stdout {
+			continue
+		}
+		if err := disk.CheckWritable(file.path); err != nil {
+			remedy := "name another file"
+			if errors.Is(err, fs.ErrNotExist) {
+				remedy = "create the folder, as run makes none, or " + remedy
+			}
+			warnings = append(warnings,
+				c.At(file.key, fmt.Sprintf("warning: cannot be written here: %v; %s", err, remedy)))
+		}
+	}
+	return warnings
 }

@@ -1,11 +1,14 @@
 package answer
 
 import (
+	"context"
 	"strings"
 	"unicode/utf8"
 
 	"k8s.io/client-go/util/jsonpath"
 
+	"kubejournal/internal/ask/question"
+	"kubejournal/internal/format/index"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -20,6 +23,23 @@ const (
 type Column struct {
 	Name string
 	path *jsonpath.JSONPath
+}
+
+// columnsOf returns the columns that a CustomResourceDefinition in the journal gives a table of a stream's objects.
+func columnsOf(ctx context.Context, j *question.Journal, s *index.Stream) (all []Column, err error) {
+	of, err := j.Columns(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range of {
+		if c.Priority > 0 || c.Type == "date" {
+			continue // of wide tables; ages, which would be those of now
+		}
+		if column, ok := NewColumn(c.Name, c.JSONPath); ok && len(all) < MaxColumns {
+			all = append(all, column)
+		}
+	}
+	return all, nil
 }
 
 // NewColumn returns the column with a name and a JSONPath. It has none for a path that is faulty, or that may lead to

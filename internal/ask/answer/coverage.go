@@ -9,17 +9,46 @@ import (
 	"kubejournal/internal/host/terminal"
 )
 
-// Watched is a stream of a cluster, which is named where several are asked, and from when to when it was watched.
-type Watched struct {
+// watched is a stream of a cluster, which is named where several are asked, and from when to when it was watched.
+type watched struct {
 	Cluster string `json:"cluster,omitempty"`
 	coverage.Stream
 }
 
-// Coverage shows from when to when streams were watched.
-func Coverage(streams []Watched, format string, o *Output) error {
+// Coverage shows from when to when the selected streams were watched. It returns ErrNotCovered where nothing is known.
+func Coverage(all []Asked, format string, o *Output) error {
+	var shown []watched
+	of, faults := make(map[string]int), make(map[string]error)
+	for _, a := range all {
+		streams, err := a.Journal.Coverage(a.Selection)
+		for i := range streams {
+			shown = append(shown, watched{Cluster: a.Cluster, Stream: streams[i]})
+		}
+		of[a.Cluster], faults[a.Cluster] = len(streams), err
+	}
+	if len(shown) > 0 || format == "json" && faults[""] == nil {
+		if err := writeCoverage(shown, format, o); err != nil {
+			return err
+		}
+	}
+	return Each(all, func(a Asked) error {
+		switch {
+		case faults[a.Cluster] != nil:
+			a.Output.Note("%v", faults[a.Cluster])
+		case of[a.Cluster] == 0:
+			a.Output.Note("no stream was watched that has such objects")
+		default:
+			return a.Output.Doubt(a.Journal.NotWatched(a.Selection))
+		}
+		return ErrNotCovered
+	})
+}
+
+// writeCoverage shows from when to when streams were watched.
+func writeCoverage(streams []watched, format string, o *Output) error {
 	if format == "json" {
 		if streams == nil {
-			streams = []Watched{}
+			streams = []watched{}
 		}
 		return o.JSON(streams, "  ")
 	}
@@ -101,10 +130,8 @@ func ending(in *coverage.Interval) string {
 		end = "ongoing"
 	case in.Differences != nil && *in.Differences == 0:
 		end += ", no difference"
-	case in.Differences != nil && *in.Differences == 1:
-		end += ", 1 object differed"
 	case in.Differences != nil:
-		end += fmt.Sprintf(", %d objects differed", *in.Differences)
+		end += ", " + count(int(*in.Differences), "object") + " differed"
 	}
 	if in.Late {
 		end = "late; " + end

@@ -356,10 +356,7 @@ func (p *pair) row() string {
 }
 
 func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return terminal.Count(n, what, what+"s")
 }
 
 // passed prints what came and went in between, for programs; explain counts it for people.

@@ -34,8 +34,6 @@ type Get struct {
 	At       argument.Moment
 	// Namespace is the one that was asked for, which the table does not repeat; empty for several.
 	Namespace string
-	// Columns returns the columns that a table of a stream's objects has beside its own; nil for none.
-	Columns func(*question.Journal, *index.Stream) ([]Column, error)
 }
 
 // Found is a cluster with the objects that were there, and why that may not be all.
@@ -109,7 +107,7 @@ func (g *Get) Items(ctx context.Context, all []Found, o *Output) error {
 			}
 		}
 	}
-	columns, err := g.columns(all)
+	columns, err := g.columns(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -198,16 +196,16 @@ func (g *Get) names(all []found, o *Output) error {
 
 // columns returns those of a table of one kind: in several clusters, those that the first one gives it which has such
 // objects.
-func (g *Get) columns(all []Found) ([]Column, error) {
+func (g *Get) columns(ctx context.Context, all []Found) ([]Column, error) {
 	all = slices.DeleteFunc(slices.Clone(all), func(f Found) bool { return len(f.Items) == 0 })
-	if g.Format != "table" || g.Columns == nil || len(all) == 0 {
+	if g.Format != "table" || len(all) == 0 {
 		return nil, nil
 	}
 	first := all[0].Items[0].Stream
 	if slices.ContainsFunc(all, func(f Found) bool { return severalKinds(first, f.Items) }) {
 		return nil, nil
 	}
-	return g.Columns(all[0].Journal, first)
+	return columnsOf(ctx, all[0].Journal, first)
 }
 
 func severalKinds(first *index.Stream, items []question.Item) bool {

@@ -64,6 +64,30 @@ type history struct {
 	remarks *follow.Remarks // nil but for text
 }
 
+// SetAsked finds out what clusters are asked for: objects that are named, and what rows need not repeat, as a namespace
+// that is the only one.
+func (h *History) SetAsked(all []Asked, namespace string) {
+	var objects []argument.Object
+	for _, a := range all {
+		objects = append(objects, a.Selection.Objects...)
+	}
+	h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
+	if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
+		h.Style.Same = h.sameRows(all, namespace)
+	}
+}
+
+// sameRows returns what a question says already of all rows.
+func (h *History) sameRows(all []Asked, namespace string) (is follow.Same) {
+	j, s, several := all[0].Journal, all[0].Selection, Several(all)
+	// Of Kubernetes' own managers the subresource may tell more.
+	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
+	is.Object = h.One && !h.Related && !several
+	is.Kind = len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
+	is.Namespace = namespace
+	return is
+}
+
 // Print shows the versions of the selected objects, of several clusters in the order of their times.
 func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 	of := make([]*history, len(all))
@@ -636,17 +660,12 @@ func (h *history) explain(doubtful bool) {
 // writers says of how many versions that are not shown the manager that is asked for may be the writer.
 func (h *history) writers() string {
 	var parts []string
-	switch {
-	case h.unknown == 1:
-		parts = append(parts, "1 version has no known writer")
-	case h.unknown > 1:
-		parts = append(parts, fmt.Sprintf("%d versions have no known writer", h.unknown))
+	if h.unknown > 0 {
+		parts = append(parts, terminal.Count(h.unknown, "version has", "versions have")+" no known writer")
 	}
-	switch {
-	case h.unnamed == 1:
-		parts = append(parts, "the API names no writer of 1 deletion or binding")
-	case h.unnamed > 1:
-		parts = append(parts, fmt.Sprintf("the API names no writer of %d deletions and bindings", h.unnamed))
+	if h.unnamed > 0 {
+		parts = append(parts, "the API names no writer of "+
+			terminal.Count(h.unnamed, "deletion or binding", "deletions and bindings"))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -20,7 +20,7 @@ func TestCoverageWidth(t *testing.T) {
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = local })
 	from, two := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC), int64(2)
-	streams := []Watched{
+	streams := []watched{
 		{Stream: coverage.Stream{Name: "validatingadmissionpolicybindings.admissionregistration.k8s.io", Intervals: []coverage.Interval{
 			{From: from, To: from.Add(time.Hour), End: "Expired", Late: true, Differences: &two}, {From: from.Add(2 * time.Hour), To: from.Add(3 * time.Hour)},
 		}}},
@@ -40,7 +40,7 @@ pods                                                            2026-11-20 14:00
 `,
 	} {
 		var b bytes.Buffer
-		if err := Coverage(streams, "table", &Output{Writer: &b, Terminal: width > 0, Width: width}); err != nil {
+		if err := writeCoverage(streams, "table", &Output{Writer: &b, Terminal: width > 0, Width: width}); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, b.String()); diff != "" {
@@ -70,7 +70,7 @@ func TestCoverageOfAPoint(t *testing.T) {
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = local })
 	from, two := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC), int64(2)
-	streams := []Watched{{Stream: coverage.Stream{Name: "pods", Intervals: []coverage.Interval{
+	streams := []watched{{Stream: coverage.Stream{Name: "pods", Intervals: []coverage.Interval{
 		{From: from, To: from.Add(time.Hour), End: coverage.Silent},
 		{From: from.Add(2 * time.Hour), To: from.Add(2 * time.Hour), End: "Expired", Differences: &two},
 	}}}}
@@ -79,7 +79,7 @@ pods    2026-11-20 14:00:00  15:00:00  1h   not confirmed for over 10 s
         2026-11-20 16:00:00  16:00:00  0s   GAP Expired, 2 objects differed
 `
 	var b bytes.Buffer
-	if err := Coverage(streams, "table", &Output{Writer: &b}); err != nil {
+	if err := writeCoverage(streams, "table", &Output{Writer: &b}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, b.String()); diff != "" {

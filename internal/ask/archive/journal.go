@@ -244,8 +244,9 @@ func (j *Journal) Newest(ctx context.Context) (all []*index.Index, err error) {
 	first, err := j.Base(ctx, last)
 	for i := last; i >= first && err == nil; i-- {
 		var x *index.Index
-		x, err = j.Index(ctx, i)
-		all = append(all, x)
+		if x, err = j.Index(ctx, i); err == nil {
+			all = append(all, x)
+		}
 	}
 	return all, err
 }

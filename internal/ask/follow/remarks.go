@@ -9,6 +9,7 @@ import (
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/terminal"
 )
 
 // Remarks are what stands between the rows of a history: the times in which nobody watched, and between which times a
@@ -103,10 +104,7 @@ func (r *Remarks) draw(o question.Outage) error {
 	if r.since.After(0, o.To) || !r.until.Time.IsZero() && r.until.Before(0, o.From) {
 		return nil
 	}
-	streams := fmt.Sprintf("%d streams were", o.Streams)
-	if o.Streams == 1 {
-		streams = "1 stream was"
-	}
+	streams := terminal.Count(o.Streams, "stream was", "streams were")
 	what := "not followed, " + coverage.Words(o.Reason)
 	if o.Reason == coverage.Silent { // the watches may have been open
 		what = "not confirmed, and may have been read later"

@@ -13,6 +13,7 @@ import (
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/segment"
+	"kubejournal/internal/host/terminal"
 )
 
 // Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or
@@ -82,6 +83,18 @@ type Result struct {
 	Lines     int
 	Sealed    int // files that are as they were when a SEALED line was written about them
 	Compacted int // files of which lines were removed since
+}
+
+// String says of how many files SEALED lines tell.
+func (is Result) String() (text string) {
+	if is.Sealed > 0 {
+		text = fmt.Sprintf("; %s as sealed", terminal.Count(is.Sealed, "file is", "files are"))
+	}
+	if is.Compacted > 0 {
+		text += fmt.Sprintf("; lines were removed of %s since, which cannot be checked",
+			terminal.Count(is.Compacted, "sealed file", "sealed files"))
+	}
+	return text
 }
 
 // Files reads every file and compares it with its index, and with what SEALED lines say of it. It calls fn with each

@@ -170,3 +170,11 @@ func Pad(dst []byte, n int) []byte {
 	}
 	return append(dst, blanks[:max(n, 0)]...)
 }
+
+// Count is a number with its noun.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
+	"text/tabwriter"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/discovery"
 )
@@ -213,4 +217,28 @@ func (e *Examination) addUnresolved(cfg *config.Config, entry config.Resource, e
 		e.Pending = append(e.Pending, cfg.Fault(entry.Entry, "resource", err.Error()+remedy))
 	}
 	e.Rows = append(e.Rows, row)
+}
+
+// Misspelt warns of names in a config that has faults, but for those names that have one. It takes nil for no config.
+func Misspelt(draft *config.Config, faults config.Faults) config.Faults {
+	if draft == nil {
+		return nil
+	}
+	entry := func(f config.Fault) string {
+		return strings.TrimSuffix(strings.TrimSuffix(f.Path, ".resource"), ".group")
+	}
+	_, warnings := ExamineOffline(draft)
+	return slices.DeleteFunc(warnings, func(w config.Fault) bool {
+		return slices.ContainsFunc(faults, func(f config.Fault) bool { return entry(f) == entry(w) })
+	})
+}
+
+// WriteTable shows what became of the entries.
+func (e *Examination) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ENTRY\tRESOURCE\tSTREAM\tVERSION\tSTATE")
+	for _, r := range e.Rows {
+		fmt.Fprintln(t, terminal.Cells(r.Entry, r.Resource, r.Stream, r.Version, r.State))
+	}
+	return t.Flush()
 }

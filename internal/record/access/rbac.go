@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/builtin"
@@ -43,6 +44,22 @@ type right struct {
 	verbs     string // as YAML
 	why       []string
 	note      string // what to know about it; "" for nothing
+}
+
+// Check sets the account where none is named, and refuses what cannot be a name.
+func (s *Subject) Check() error {
+	s.Account = cmp.Or(s.Account, s.Name)
+	for _, given := range [...]struct{ flag, value string }{{"--name", s.Name}, {"--service-account", s.Account}} {
+		if len(validation.IsDNS1123Subdomain(given.value)) > 0 {
+			return fmt.Errorf("%s: %q is not a name; it takes lower-case letters, digits, dots and -", given.flag,
+				given.value)
+		}
+	}
+	if len(validation.IsDNS1123Label(s.Namespace)) > 0 {
+		return fmt.Errorf("--namespace: %q is not the name of a namespace; it takes lower-case letters, digits and -",
+			s.Namespace)
+	}
+	return nil
 }
 
 // RBAC returns the YAML of roles and bindings for a config that was read from path: the ClusterRole, then each

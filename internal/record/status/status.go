@@ -176,3 +176,22 @@ func Fetch(ctx context.Context, address, path string) ([]byte, error) {
 	}
 	return body, nil
 }
+
+// Reach returns where to ask a daemon that listens on an address, as in the config's listen.
+func Reach(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("%q is no address and port; write 127.0.0.1:8080", listen)
+	}
+	if port == "0" {
+		return "", fmt.Errorf("%q is any free port; the daemon's log says which it took: name it with --address HOST:PORT",
+			listen)
+	}
+	switch host {
+	case "", "0.0.0.0":
+		host = "127.0.0.1"
+	case "::":
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
