@@ -31,6 +31,7 @@ const (
 	Interrupted      = "RelistInterrupted"
 	CheckpointLost   = "CheckpointLost"
 	JournalTruncated = "JournalTruncated"
+	Refused          = "PositionRefused"
 )
 
 // Line is one line of a journal.
