@@ -71,6 +71,9 @@ type Line struct {
 	fields map[string]json.RawMessage
 }
 
+// Text returns the line as it is written, without its end.
+func (l *Line) Text() []byte { return l.raw }
+
 // Raw returns a member of the line as it is written, nil where there is none.
 func (l *Line) Raw(member string) json.RawMessage { return l.fields[member] }
 

@@ -146,6 +146,14 @@ func (r *Replicas) Once() error {
 	return f.err()
 }
 
+// Repeated returns the lines of watches that stand in an earlier term, too.
+func (r *Replicas) Repeated() (lines []Line) {
+	for _, again := range r.repeats() {
+		lines = append(lines, *again.Line)
+	}
+	return lines
+}
+
 // repeat is a line of a watch that an earlier term has, too.
 type repeat struct {
 	placed
