@@ -103,44 +103,47 @@ func (r *Replicas) written(journal int, l *Line) time.Time {
 }
 
 // Once checks that no event stands twice in a journal, but where a list repeats what may be known: after a GAP for what
-// was lost, up to the SYNCED. A journal whose daemon lost its checkpoint may repeat in a later term.
+// was lost, up to the SYNCED. A journal whose daemon lost its checkpoint may repeat in a later term. The GAP after which
+// ids are those of other events can be in another journal.
 func (r *Replicas) Once() error {
+	type in struct {
+		journal int
+		stream  string
+	}
 	f := faults{check: "once"}
-	for n, lines := range r.Journals {
-		seen := make(map[eventKey]*Line)
-		anew, again := make(map[string]bool), make(map[string]bool)
-		forget := func(stream string) {
-			maps.DeleteFunc(seen, func(e eventKey, _ *Line) bool { return e.stream == stream })
+	seen := make([]map[eventKey]*Line, len(r.Journals))
+	for n := range seen {
+		seen[n] = make(map[eventKey]*Line)
+	}
+	anew, again := make(map[string]bool), make(map[in]bool)
+	for _, l := range r.ordered() {
+		if startsOver(l.Line) || l.Type == Synced && anew[l.Stream] {
+			for _, of := range seen {
+				maps.DeleteFunc(of, func(e eventKey, _ *Line) bool { return e.stream == l.Stream })
+			}
+			anew[l.Stream] = l.Type == Gap
 		}
-		for i := range lines {
-			l := &lines[i]
-			lost := l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead
-			switch {
-			case startsOver(l):
-				forget(l.Stream)
-				anew[l.Stream], again[l.Stream] = true, again[l.Stream] || lost
-			case l.Type == Gap:
-				again[l.Stream] = again[l.Stream] || lost
-			case l.Type == Synced:
-				if anew[l.Stream] {
-					forget(l.Stream)
-				}
-				delete(anew, l.Stream)
-				delete(again, l.Stream)
-			case l.Type == Removed || l.Type == Sealed:
-				continue
-			}
-			e := eventOf(l)
-			before := seen[e]
-			seen[e] = l
-			switch {
-			case before == nil:
-			case l.Type == Gap && lost:
-			case l.Origin == FromRelist && again[l.Stream]:
-			case before.Term != l.Term && r.Lost[n]:
-			default:
-				f.at(l, "journal %d has it in term %d, and at %s in term %d", n, l.Term, before.Where, before.Term)
-			}
+		list := in{l.journal, l.Stream}
+		lost := l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead
+		switch l.Type {
+		case Gap:
+			again[list] = again[list] || lost
+		case Synced:
+			delete(again, list)
+		case Removed, Sealed:
+			continue
+		}
+		e := eventOf(l.Line)
+		before := seen[l.journal][e]
+		seen[l.journal][e] = l.Line
+		switch {
+		case before == nil:
+		case l.Type == Gap && lost:
+		case l.Origin == FromRelist && again[list]:
+		case before.Term != l.Term && r.Lost[l.journal]:
+		default:
+			f.at(l.Line, "journal %d has it in term %d, and at %s in term %d", l.journal, l.Term, before.Where,
+				before.Term)
 		}
 	}
 	return f.err()

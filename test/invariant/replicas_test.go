@@ -117,6 +117,10 @@ func TestReplicas(t *testing.T) {
 		{"other events at the same versions", func(r *[]turn) {
 			(*r)[2].lines[0], (*r)[2].lines[3] = gap(Ahead, "", "30"), watched("MODIFIED", "a", "u1", "11")
 		}, "", false},
+		{"the same, as another journal says", func(r *[]turn) {
+			(*r)[2].journal, (*r)[2].lines[0] = 1, gap(Ahead, "", "30")
+			*r = append(*r, turn{0, []string{watched("MODIFIED", "a", "u1", "11")}})
+		}, "", false},
 		{"again, and late", func(r *[]turn) { (*r)[0].lines[5] = later(3, (*r)[0].lines[5]) }, "from 3s before its end", false},
 		{"again, and just in time", func(r *[]turn) { (*r)[0].lines[5] = later(2, (*r)[0].lines[5]) }, "", false},
 		{"again with a hole", func(r *[]turn) { (*r)[1].lines = slices.Delete((*r)[1].lines, 1, 2) }, "which term 2 has to have again", false},
