@@ -86,7 +86,9 @@ func overtaken(all []placed) map[*Line]*finished {
 		last = len(of) - 1
 		switch {
 		case l.Type == Gap && (last < 0 || of[last].done):
-			of = append(of, &part{finished: finished{journal: l.journal}, term: l.Term, lines: []*Line{l.Line}, anew: startsOver(l.Line)})
+			of = append(of, &part{
+				finished: finished{journal: l.journal}, term: l.Term, lines: []*Line{l.Line}, anew: startsOver(l.Line),
+			})
 		case last >= 0 && of[last].journal == l.journal:
 			p := of[last]
 			p.lines = append(p.lines, l.Line)

@@ -103,8 +103,8 @@ func (r *Replicas) written(journal int, l *Line) time.Time {
 }
 
 // Once checks that no event stands twice in a journal, but where a list repeats what may be known: after a GAP for what
-// was lost, up to the SYNCED. A journal whose daemon lost its checkpoint may repeat in a later term. The GAP after which
-// ids are those of other events can be in another journal.
+// was lost, up to the SYNCED. A journal whose daemon lost its checkpoint may repeat in a later term. The GAP with which
+// ids become those of other events can be in another journal.
 func (r *Replicas) Once() error {
 	type in struct {
 		journal int
@@ -246,8 +246,8 @@ func (r *Replicas) follows(f *faults) {
 	}
 }
 
-// void returns the lines of lists that no SYNCED of the same replica ends before another replica, or its own watch, goes
-// on.
+// void returns the lines of lists that no SYNCED of the same replica ends before another replica, or its own watch,
+// continues.
 func void(all []placed) map[*Line]bool {
 	type list struct {
 		journal int
@@ -280,9 +280,9 @@ func void(all []placed) map[*Line]bool {
 	return left
 }
 
-// Follow returns what a program makes of the journals that has the rule of docs/operations.md and nothing else ("To read
-// several journals"): in order, without lists that are void and without repeats, and with a DELETED for each object
-// that is gone since a list does not show it.
+// Follow returns what a program makes of the journals that has the rule of docs/operations.md, "To read several
+// journals", and nothing else: in order, without lists that are void and without repeats, and with a DELETED for each
+// object that is gone since a list does not show it.
 func (r *Replicas) Follow() (all []Line) {
 	type object struct {
 		line *Line
