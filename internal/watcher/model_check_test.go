@@ -46,6 +46,9 @@ func (m *model) finish(r *rand.Rand) {
 		m.wellCovered()
 	}
 	lines := m.merged()
+	if m.replicas != nil {
+		err = errors.Join(err, m.judgeReplicas(lines))
+	}
 	err = errors.Join(err, invariant.Objects(lines), invariant.Streams(lines, m.interrupted), m.requests())
 	byStream := perStream(lines)
 	for _, of := range byStream {
@@ -65,6 +68,22 @@ func (m *model) finish(r *rand.Rand) {
 	if m.replicas == nil && r.IntN(4) == 0 {
 		m.restart()
 	}
+}
+
+// judgeReplicas checks what the daemons have written each, what a reader without a merge makes of it, and beside that
+// what a merge does.
+func (m *model) judgeReplicas(merged []invariant.Line) error {
+	r := m.journals()
+	err := errors.Join(r.Check(), r.Acknowledged(m.noted), r.Kept(merged), r.Source(merged), invariant.Sequence(merged, 1))
+	byStream := perStream(r.Follow())
+	for _, s := range m.streams {
+		told, unread := invariant.Replay(byStream[s.name])
+		if differ := invariant.Compare(told, m.expect(s)); differ != nil {
+			err = errors.Join(err, fmt.Errorf("stream %s without a merge: %w", s.name, differ))
+		}
+		err = errors.Join(err, unread)
+	}
+	return err
 }
 
 // listOpen reports whether a GAP has no SYNCED after it.

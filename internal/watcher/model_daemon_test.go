@@ -204,5 +204,6 @@ func (m *model) lose(r *rand.Rand) string {
 	if err := os.Remove(m.db()); err != nil {
 		return ""
 	}
+	m.one.lost = true
 	return "the checkpoint is removed"
 }

@@ -61,7 +61,11 @@ func (m *model) step(i int, r *rand.Rand) {
 	if m.life == nil && r.IntN(2) == 0 {
 		m.up()
 	}
-	if what := actions[n].do(m, r); what != "" {
+	do := actions[n].do
+	if m.replicas != nil && r.IntN(4) == 0 {
+		do = (*model).takeover
+	}
+	if what := do(m, r); what != "" {
 		m.past = append(m.past, fmt.Sprintf("%3d: %12v  %s%s", i, time.Since(m.began), m.whose(), what))
 	}
 	if r.IntN(2) == 0 {

@@ -102,6 +102,7 @@ type model struct {
 
 	replicas []*replica // of which harness is one; nil where there is one daemon
 	one      *replica   // the one that harness is of
+	terms    terms
 
 	began  time.Time
 	past   []string // what happened, for people

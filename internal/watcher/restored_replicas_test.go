@@ -11,6 +11,7 @@ import (
 
 	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
+	"kubejournal/test/replicas"
 )
 
 // What is written again at a version that was there before the restore is another change in the journals of two replicas too, also
@@ -99,7 +100,7 @@ func TestFollowsBehindARestore(t *testing.T) {
 		b.awaitFor(2*time.Minute, "it leads", func() bool { return len(b.lines()) > 0 })
 		b.tell(0, "MODIFIED watch b")
 		w.mergedIsLive(b)
-		merged, _, err := invariant.Merge(w.lines(), b.lines())
+		merged, err := replicas.Merge(w.lines(), b.lines())
 		must(t, errors.Join(err, invariant.Changes(merged)))
 	})
 }
@@ -383,9 +384,12 @@ func (w *harness) followed() *following {
 // mergedIsLive checks that the journals together are what the server has.
 func (w *harness) mergedIsLive(b interface{ lines() []invariant.Line }) {
 	w.t.Helper()
-	merged, _, err := invariant.Merge(w.lines(), b.lines())
+	both := &invariant.Replicas{Journals: [][]invariant.Line{w.lines(), b.lines()}}
+	merged, err := replicas.Merge(both.Journals...)
 	must(w.t, err)
-	state, err := invariant.Replay(merged)
-	must(w.t, err)
-	must(w.t, errors.Join(invariant.Objects(merged), invariant.Compare(state, w.live())))
+	must(w.t, errors.Join(both.Check(), both.Merged(merged), invariant.Objects(merged)))
+	for _, lines := range [][]invariant.Line{both.Follow(), merged} {
+		state, err := invariant.Replay(lines)
+		must(w.t, errors.Join(err, invariant.Compare(state, w.live())))
+	}
 }

@@ -1,6 +1,7 @@
 package watcher_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 
 	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
+	"kubejournal/test/replicas"
 )
 
 var updateScenes = flag.Bool("scenes.update", false, "TestTakeover writes what the replicas have written into its scenes")
@@ -133,8 +135,13 @@ func playScene(w *harness, file string, archive *txtar.Archive) {
 		journals = append(journals, lines)
 		wrote = append(wrote, txtar.File{Name: name, Data: sceneRows(lines)})
 	}
-	merged, _, err := invariant.Merge(journals...)
+	merged, err := replicas.Merge(journals...)
 	must(w.t, err)
+	raw := &invariant.Replicas{Journals: journals}
+	must(w.t, errors.Join(raw.Check(), raw.Acknowledged(w.writes), raw.Merged(merged)))
+	followed, err := invariant.Replay(raw.Follow())
+	must(w.t, err)
+	must(w.t, invariant.Compare(followed, w.live()))
 	state, err := invariant.Replay(merged)
 	must(w.t, err)
 	must(w.t, invariant.Compare(state, w.live()))

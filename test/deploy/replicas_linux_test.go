@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/replicas"
 	"kubejournal/test/workload"
 )
 
@@ -201,17 +202,18 @@ func (r *replicated) checkJournals() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	var lines, repeated []invariant.Line
+	var lines []invariant.Line
+	raw := new(invariant.Replicas)
 	r.until("all is written", func() error {
-		var journals [][]invariant.Line
+		raw.Journals = nil
 		for _, c := range claims.Items {
 			journal, err := invariant.ReadJournal(filepath.Join(r.n.dir, "volumes", string(c.UID), "journal.jsonl"))
 			if err != nil {
 				return err
 			}
-			journals = append(journals, journal)
+			raw.Journals = append(raw.Journals, journal)
 		}
-		if lines, repeated, err = invariant.Merge(journals...); err != nil {
+		if lines, err = replicas.Merge(raw.Journals...); err != nil {
 			return err
 		}
 		var ours []invariant.Line
@@ -223,7 +225,9 @@ func (r *replicated) checkJournals() {
 		told, err := invariant.Replay(ours)
 		return errors.Join(err, invariant.Writes(ours, r.Ledger.Writes()), invariant.Compare(told, live))
 	})
-	if err := errors.Join(invariant.Objects(lines), invariant.Streams(lines, false), invariant.Unique(lines)); err != nil {
+	if err := errors.Join(
+		raw.Check(), raw.Merged(lines), invariant.Objects(lines), invariant.Streams(lines, false),
+	); err != nil {
 		r.t.Error(err)
 	}
 	terms := make(map[uint64]bool)
@@ -237,5 +241,5 @@ func (r *replicated) checkJournals() {
 		r.t.Errorf("%d terms: an eviction and an update end one each", len(terms))
 	}
 	writes, _ := r.Ledger.Counts()
-	r.t.Logf("%d terms, %d lines, %d acknowledged writes, %d repeated", len(terms), len(lines), writes, len(repeated))
+	r.t.Logf("%d terms, %d lines, %d acknowledged writes, %d repeated", len(terms), len(lines), writes, len(raw.Repeated()))
 }

@@ -9,7 +9,16 @@
 //	Replay       the objects that a reader of the journal believes in; Compare lays them beside the server's
 //	Writes       every write that the server acknowledged is there
 //
-// Several replicas' journals are merged as kubejournal's readers do (Merge), and then proved as one.
+// Replicas proves the journals of several daemons of which one writes at a time, as they were written:
+//
+//	Terms         each is one replica's, none falls, and nothing is written after the next one began
+//	Once          no event stands twice in a journal
+//	Again         what another term has again was written last, shortly before a term's end, and comes in order
+//	Acknowledged  every write is in one of them at least
+//	Follow        what a reader makes of them that has the rule of docs/operations.md alone
+//	Merged        what kubejournal's readers show of them: all of it, once, in order, and nothing else
+//
+// No check calls code of kubejournal. Package test/replicas makes the merged journal, and has the cuts of one journal.
 //
 // # Epochs
 //

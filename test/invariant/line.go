@@ -31,6 +31,7 @@ const (
 	Interrupted      = "RelistInterrupted"
 	CheckpointLost   = "CheckpointLost"
 	JournalTruncated = "JournalTruncated"
+	Refused          = "PositionRefused"
 )
 
 // Line is one line of a journal.
@@ -69,6 +70,9 @@ type Line struct {
 	raw    []byte
 	fields map[string]json.RawMessage
 }
+
+// Text returns the line as it is written, without its end.
+func (l *Line) Text() []byte { return l.raw }
 
 // Raw returns a member of the line as it is written, nil where there is none.
 func (l *Line) Raw(member string) json.RawMessage { return l.fields[member] }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kubejournal/test/invariant"
+	merging "kubejournal/test/replicas"
 	"kubejournal/test/workload"
 )
 
@@ -59,24 +60,24 @@ func (r *replicas) leader(but *daemon) (leader *daemon) {
 	return leader
 }
 
-// merged is what the journals say together.
-func (r *replicas) merged() (lines, repeated []invariant.Line) {
-	var journals [][]invariant.Line
+// merged is what the journals say together, and as they are.
+func (r *replicas) merged() ([]invariant.Line, *invariant.Replicas) {
+	raw := new(invariant.Replicas)
 	for _, d := range r.all {
-		journals = append(journals, d.tell())
+		raw.Journals = append(raw.Journals, d.tell())
 	}
-	lines, repeated, err := invariant.Merge(journals...)
+	lines, err := merging.Merge(raw.Journals...)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return lines, repeated
+	return lines, raw
 }
 
 // caughtUp waits until the journals together have all acknowledged writes, and replayed are what the server has.
 func (r *replicas) caughtUp() {
 	r.t.Helper()
 	eventually(r.t, later, "catch up", func() error {
-		lines, _ := r.merged()
+		lines, raw := r.merged()
 		if open := listing(lines); open != "" {
 			return fmt.Errorf("stream %s is in the middle of a list", open)
 		}
@@ -84,11 +85,16 @@ func (r *replicas) caughtUp() {
 		if err != nil {
 			return err
 		}
+		followed, err := invariant.Replay(raw.Follow())
+		if err != nil {
+			return err
+		}
 		is, err := r.live()
 		if err != nil {
 			return err
 		}
-		return errors.Join(invariant.Writes(lines, r.Ledger.Writes()), invariant.Compare(told, is))
+		return errors.Join(invariant.Writes(lines, r.Ledger.Writes()), invariant.Compare(told, is),
+			raw.Acknowledged(r.Ledger.Writes()), invariant.Compare(followed, is))
 	})
 }
 
@@ -134,10 +140,12 @@ func TestTakeover(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	lines, repeated := r.merged()
+	lines, raw := r.merged()
 	noGap(t, lines)
-	if err := errors.Join(invariant.Objects(lines), invariant.Streams(lines, true), invariant.Unique(lines)); err != nil {
+	if err := errors.Join(
+		raw.Check(), raw.Merged(lines), invariant.Objects(lines), invariant.Streams(lines, true),
+	); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d lines, %d acknowledged writes, %d repeated", len(lines), len(r.Ledger.Writes()), len(repeated))
+	t.Logf("%d lines, %d acknowledged writes, %d repeated", len(lines), len(r.Ledger.Writes()), len(raw.Repeated()))
 }

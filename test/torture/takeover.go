@@ -21,6 +21,7 @@ import (
 
 	"kubejournal/test/invariant"
 	"kubejournal/test/proxy"
+	"kubejournal/test/replicas"
 )
 
 // Teams of two replicas each, which all journal the same streams, each team with a Lease of its own. With short times,
@@ -316,7 +317,7 @@ func (r *replica) term() (uint64, error) {
 
 // verify reads what both replicas have written, and proves it together.
 func (t *team) verify(ctx context.Context) (p proof, err error) {
-	var journals [][]invariant.Line
+	var raw invariant.Replicas
 	last := make(map[uint64]time.Time) // of a term: when its last line was received
 	for _, r := range t.replicas {
 		lines, whole := p.read(r.journal(), false)
@@ -329,19 +330,20 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 			}
 		}
 		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(outsideDoubt(lines)))
-		journals = append(journals, lines)
+		raw.Journals = append(raw.Journals, lines)
 	}
-	lines, repeated, err := invariant.Merge(journals...)
+	lines, err := replicas.Merge(raw.Journals...)
 	if err != nil {
 		return p, err
 	}
+	p.fault = errors.Join(p.fault, raw.Terms(), raw.Once(), raw.Kept(lines), raw.Source(lines))
 	if err := t.readAsOne(ctx, lines); err != nil {
 		p.fault = errors.Join(p.fault, err)
 	}
 	lines = lighten(lines)
 	dropOld(lines)
 	tooOld := 0
-	for _, l := range repeated {
+	for _, l := range raw.Repeated() {
 		at, err := time.Parse(time.RFC3339Nano, l.Time)
 		if err != nil {
 			return p, fmt.Errorf("%s: %w", l.Where, err)
