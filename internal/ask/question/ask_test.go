@@ -295,6 +295,19 @@ func TestBegunAnew(t *testing.T) {
 	}
 }
 
+// A line is compared with the one before it, also where that begins a list.
+func TestPreviousBeginsAList(t *testing.T) {
+	j := openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", "--", "MODIFIED a/x u1 11"))
+	for v, err := range j.History(t.Context(), &argument.Selection{}, argument.Moment{Seq: 2}, argument.Moment{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := v.Previous(t.Context()); v.Seq == 3 && (err != nil || p == nil || p.Seq != 1) {
+			t.Errorf("before line 3: %+v, %v", p, err)
+		}
+	}
+}
+
 // What was written between two versions ends with the second, and is without the first.
 func TestBetween(t *testing.T) {
 	j := openSmall(t, small(t, "ADDED a/x u1 5", "ADDED a/y u2 6", "MODIFIED a/x u1 7", "MODIFIED a/y u2 8", "MODIFIED a/x u1 9",
