@@ -60,6 +60,27 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// While events come too fast for a read to wait, the server is asked for its version, and again in a while where it does
+// not answer.
+func TestAsks(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		goal           string
+		current, asked time.Duration // ago
+		want           bool
+	}{
+		"known to have read everything": {"", askAfter, time.Hour, false},
+		"not known any more":            {"", askAfter + 1, askEvery + 1, true},
+		"asked, without an answer":      {"", time.Hour, askEvery, false},
+		"not at the goal yet":           {"8", time.Hour, time.Hour, false},
+	} {
+		p := pace{goal: c.goal, current: now.Add(-c.current), asked: now.Add(-c.asked)}
+		if p.asks(now) != c.want {
+			t.Errorf("%s: asks %v", name, !c.want)
+		}
+	}
+}
+
 // When a position was confirmed is not known by a clock that was set back since, or is earlier by it.
 func TestLastConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -252,6 +252,26 @@ func TestPulseOfAHeldUpWatch(t *testing.T) {
 	})
 }
 
+// A change that the journal is not to have shows of no pulse that it was wrong: nothing is missing.
+func TestPulseBeforeWhatIsHeldBack(t *testing.T) {
+	resources := entries("configmaps")
+	resources[0].Types = []string{"DELETED"}
+	bubble(t, fake.Options{BookmarkInterval: time.Hour}, resources, func(w *harness) {
+		w.start()
+		w.synced()
+		w.put(configMaps, "a")
+		w.pass(30 * time.Second)
+		at := time.Now()
+		w.pass(30 * time.Second)
+		w.srv.BreakWatches()
+		w.put(configMaps, "b")
+		w.pass(time.Minute)
+		if !w.promptAt(at) {
+			t.Errorf("b was made 30 seconds after %s, which is covered as late: %s", at, w.covered("configmaps", at))
+		}
+	})
+}
+
 // What was made before a change that a watch has brought is known for good, also where the history is lost before
 // anything else confirms that.
 func TestGapBehindALateChange(t *testing.T) {

@@ -295,6 +295,38 @@ func TestBegunAnew(t *testing.T) {
 	}
 }
 
+// A line is compared with the one before it, also where that begins a list.
+func TestPreviousBeginsAList(t *testing.T) {
+	j := openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", "--", "MODIFIED a/x u1 11"))
+	for v, err := range j.History(t.Context(), &argument.Selection{}, argument.Moment{Seq: 2}, argument.Moment{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := v.Previous(t.Context()); v.Seq == 3 && (err != nil || p == nil || p.Seq != 1) {
+			t.Errorf("before line 3: %+v, %v", p, err)
+		}
+	}
+}
+
+// What was written between two versions ends with the second, and is without the first.
+func TestBetween(t *testing.T) {
+	j := openSmall(t, small(t, "ADDED a/x u1 5", "ADDED a/y u2 6", "MODIFIED a/x u1 7", "MODIFIED a/y u2 8", "MODIFIED a/x u1 9",
+		"MODIFIED a/y u2 10", "MODIFIED a/x u1 11"))
+	c, err := j.Compare(t.Context(), &argument.Selection{}, argument.Moment{Seq: 3}, argument.Moment{Seq: 6})
+	if err != nil || len(c.Changes) != 2 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	got := make(map[string][]uint64)
+	err = j.Between(t.Context(), c, []*Change{&c.Changes[0], &c.Changes[1]}, func(i int, v *archive.Version) error {
+		name := c.Changes[i].After.Name
+		got[name] = append(got[name], v.Seq)
+		return nil
+	})
+	if want := "map[x:[5] y:[4 6]]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("%v, %v, want %s", got, err, want)
+	}
+}
+
 func TestMissingSegment(t *testing.T) {
 	path := small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", "--", "DELETED a/x u1 11", "--", "ADDED a/y u2 12", "--", "MODIFIED a/y u2 13")
 	all, err := filepath.Glob(filepath.Join(filepath.Dir(path), "journal-*"))

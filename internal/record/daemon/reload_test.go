@@ -66,13 +66,19 @@ func TestReload(t *testing.T) {
 		}
 	}
 
+	well := func() {
+		t.Helper()
+		l.until("it is well again", func() bool {
+			return strings.Contains(l.get("/metrics"), "kubejournal_config_last_reload_successful 1") &&
+				strings.Contains(l.get("/readyz?verbose"), "[+]config ok: reloaded at ")
+		})
+	}
+	writeFile(t, l.config(), l.text("configmaps, pods")) // as it is in effect
+	well()
 	writeFile(t, l.config(), l.text("configmaps"))
 	l.inEffect()
 	l.watched("configmaps")
-	l.until("it is well again", func() bool {
-		return strings.Contains(l.get("/metrics"), "kubejournal_config_last_reload_successful 1") &&
-			strings.Contains(l.get("/readyz?verbose"), "[+]config ok: reloaded at ")
-	})
+	well()
 	if got := l.asked("configmaps"); got != asked {
 		t.Errorf("%d requests for what has stayed the same", got-asked)
 	}

@@ -341,6 +341,15 @@ func TestLaterResourceUnderWildcard(t *testing.T) {
 	})
 }
 
+// What a wildcard covers is followed as a whole while it is within the limit.
+func TestWildcardAtTheLimit(t *testing.T) {
+	all := []Resolution{{Streams: make([]Stream, MaxOfWildcard)}}
+	(&Resolver{}).limit([]config.Resource{wild("*", "*")}, all)
+	if len(all[0].Streams) != MaxOfWildcard || all[0].Err != nil {
+		t.Errorf("%d streams, %v", len(all[0].Streams), all[0].Err)
+	}
+}
+
 // An API with thousands of resources, or thousands of groups with one each, takes no room from what is named, from
 // Kubernetes' own, from what was followed before, nor from the groups that have few.
 func TestWildcardLimit(t *testing.T) {
