@@ -42,7 +42,9 @@ func newBlameCommand() *cobra.Command {
 				if at.IsZero() {
 					at = argument.LastKnown()
 				}
-				b := &answer.Blame{At: at, Spec: spec, Removed: removed, Format: f.output, OrLast: !cmd.Flags().Changed("at")}
+				b := &answer.Blame{
+					At: at, Spec: spec, Removed: removed, Format: f.output, OrLast: !cmd.Flags().Changed("at"),
+				}
 				return answer.Each(all, func(a answer.Asked) error {
 					if s := a.Selection; len(s.Objects) != 1 || s.Objects[0].Name == "" {
 						return usagef("name one object, e.g. deploy/web")

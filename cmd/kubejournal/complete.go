@@ -60,9 +60,10 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	cmd.ValidArgsFunction = from(func(ctx context.Context, j *archive.Journal, args []string, word string) []string {
 		return j.CompleteObjects(ctx, *namespaces, args, word)
 	})
-	completeFlag(cmd, "namespace", from(func(ctx context.Context, j *archive.Journal, _ []string, word string) []string {
+	namespace := from(func(ctx context.Context, j *archive.Journal, _ []string, word string) []string {
 		return j.CompleteNamespaces(ctx, word)
-	}))
+	})
+	completeFlag(cmd, "namespace", namespace)
 	for _, flag := range []string{"at", "since", "until", "by", "field", "selector", "field-selector", "lines"} {
 		if cmd.Flags().Lookup(flag) != nil {
 			completeFlag(cmd, flag, cobra.NoFileCompletions)

@@ -130,7 +130,8 @@ func newTailCommand() *cobra.Command {
 	flags.StringArrayVar(&f.journals, "journal", nil,
 		"the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
-	completeNames(cmd, func(_ *cobra.Command, args []string) ([]string, []string, error) { return f.find(args) }, &f.Filter.Namespaces)
+	find := func(_ *cobra.Command, args []string) ([]string, []string, error) { return f.find(args) }
+	completeNames(cmd, find, &f.Filter.Namespaces)
 	names := cmd.ValidArgsFunction
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		all, directive := names(cmd, args, word)

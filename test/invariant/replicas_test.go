@@ -268,9 +268,10 @@ func TestMerged(t *testing.T) {
 
 // A list that was not published comes after what the next leader wrote up to its version, and not later.
 func TestMergedOrderOfLists(t *testing.T) {
-	parts := append(takeovers()[:1],
-		part{0, []string{gap("Expired", "14", "30"), event("MODIFIED", "relist", "a", "u1", "28"), synced("30", 0, 1, 0)}},
-		part{1, []string{watched("MODIFIED", "a", "u1", "20"), watched("MODIFIED", "d", "u4", "32")}})
+	parts := slices.Concat(takeovers()[:1], []part{
+		{0, []string{gap("Expired", "14", "30"), event("MODIFIED", "relist", "a", "u1", "28"), synced("30", 0, 1, 0)}},
+		{1, []string{watched("MODIFIED", "a", "u1", "20"), watched("MODIFIED", "d", "u4", "32")}},
+	})
 	var lines []string
 	for n, part := range parts {
 		for _, l := range part.lines {

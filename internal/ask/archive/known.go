@@ -52,8 +52,8 @@ func (j *Journal) known(ctx context.Context, s *argument.Selection, of func(argu
 	return slices.Sorted(maps.Keys(names)), nil
 }
 
-// CompleteObjects completes a word that names objects: the last of several RESOURCEs separated by commas, the NAME after
-// RESOURCE/, or a NAME where the word before is a RESOURCE.
+// CompleteObjects completes a word that names objects: the last of several RESOURCEs separated by commas, the NAME
+// after RESOURCE/, or a NAME where the word before is a RESOURCE.
 func (j *Journal) CompleteObjects(ctx context.Context, namespaces, args []string, word string) []string {
 	resource, _, slash := strings.Cut(word, "/")
 	before := resource + "/"

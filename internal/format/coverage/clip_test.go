@@ -3,13 +3,13 @@ package coverage
 import (
 	"testing"
 
-	"kubejournal/internal/format/journal"
+	"kubejournal/internal/format/segment"
 )
 
 // A compacted segment stands for all that it was made of, which are known by their first lines.
 func TestCompacted(t *testing.T) {
-	p := presenceOf([]journal.Segment{{FirstSeq: 10, UpTo: 30}, {FirstSeq: 31, Head: 7}})
-	for s, want := range map[segment]bool{
+	p := presenceOf([]segment.Segment{{FirstSeq: 10, UpTo: 30}, {FirstSeq: 31, Head: 7}})
+	for s, want := range map[segmentRecord]bool{
 		{first: 9}:              false,
 		{first: 10}:             true,
 		{first: 30}:             true,

@@ -22,9 +22,9 @@
 //     only 3, and take the lines of the new file with them: no commit knows of these.
 //
 // What was committed is known by the seq of a segment's first line and an offset (Mark), not by a name. ReadBack finds
-// that segment under any name that segment.List lists, continues from there through the segments that follow it in seq, and
-// so survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing and
-// removing tidy.go.
+// that segment under any name that segment.List lists, continues from there through the segments that follow it in seq,
+// and so survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing
+// and removing tidy.go.
 package journal
 
 import (

@@ -17,10 +17,10 @@ import (
 // a file until it is renamed or removed. A crash leaves the file without the lock, and the tidier's next pass or the
 // next run of index removes it.
 
-const (
-	temporary = ".tmp"
-	Sifted    = ".plain" // behind the name of a compacted file: its lines before they are compressed
-)
+const temporary = ".tmp"
+
+// Sifted follows the name of a compacted file: its lines before they are compressed.
+const Sifted = ".plain"
 
 // TemporaryName returns the name of a file that is being written.
 func TemporaryName(name string) string { return "." + name + temporary }

@@ -41,8 +41,8 @@ func room(l *coordinationv1.Lease) int {
 	return max(minPacked, min(left, maxPacked))
 }
 
-// fit packs as many positions as there is room for, and returns how many it leaves out. AnyOther stands for those. That a
-// server was restored is left out last, and first what AnyOther says too.
+// fit packs as many positions as there is room for, and returns how many it leaves out, for which AnyOther stands. That
+// a server was restored is left out last, and first what AnyOther says too.
 func fit(positions Positions, room int) (packed string, left int) {
 	text := marshal(positions)
 	packed = compress(text)
