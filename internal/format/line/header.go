@@ -43,11 +43,7 @@ func ParseHeader(raw []byte, h *Header) error {
 	)
 	defer s.Release()
 	s.Reset(rawjson.TrimSpace(raw))
-	err := s.ReadCompact(&compact, func() error { return check(&s) })
-	if err == nil {
-		err = l.parse(s.Text(), true)
-	}
-	if err != nil {
+	if err := s.ReadCompact(&compact, func() error { return l.parseWhole(&s) }); err != nil {
 		return fmt.Errorf("parse line: %w", err)
 	}
 	is := Header{Seq: l.Seq, Time: l.Time, Object: l.Object, Truncated: l.Incomplete()}
@@ -89,15 +85,4 @@ func ParseHeader(raw []byte, h *Header) error {
 	}
 	*h = is
 	return nil
-}
-
-// check checks that a text is one value of compact JSON.
-func check(s *rawjson.Scanner) error {
-	switch {
-	case len(s.Text()) == 0:
-		return errNotLine
-	case s.Control():
-		return errControl
-	}
-	return s.End(s.Skip(0, 0))
 }

@@ -91,17 +91,14 @@ var errNotLine = errors.New("not a journal line")
 //
 // kubejournal writes the object last, and only what precedes it is read then. Where others have put the members
 // into another order, the object is passed over.
-func (l *Fields) Parse(raw []byte) error { return l.parse(raw, false) }
-
-// parse is Parse. If whole is set, it also reads what follows the object.
-func (l *Fields) parse(raw []byte, whole bool) error {
+func (l *Fields) Parse(raw []byte) error {
 	raw = bytes.TrimSpace(raw)
 	*l = Fields{Raw: raw}
 	c := rawjson.NewCursor(raw)
 	next := 0
 	for more := c.Take('{'); more; more = c.Take(',') {
 		key, ok := c.Key()
-		if !whole && string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
+		if string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
 			l.Object = raw[c.Offset() : len(raw)-1]
 			return nil
 		}
@@ -109,21 +106,61 @@ func (l *Fields) parse(raw []byte, whole bool) error {
 		if !ok || value == nil {
 			return errNotLine
 		}
-		at := rawjson.IndexFrom(names[:], key, next)
-		if at < 0 && bytes.IndexByte(key, '\\') >= 0 {
-			key = rawjson.Unquote(nil, key)
-			at = rawjson.IndexFrom(names[:], key, 0)
-		}
-		if at >= 0 {
-			l.values[at], next = value, at+1
-		} else if string(key) == "object" {
-			l.Object = value
+		if !l.note(key, value, &next) && bytes.IndexByte(key, '\\') >= 0 {
+			l.note(rawjson.Unquote(nil, key), value, &next)
 		}
 	}
 	if !c.Take('}') || len(c.Rest()) > 0 || !l.complete() {
 		return errNotLine
 	}
 	return nil
+}
+
+// parseWhole is Parse for the compact JSON that the scanner has. It checks all of it, and reads what follows the object
+// too.
+func (l *Fields) parseWhole(s *rawjson.Scanner) error {
+	text := s.Text()
+	*l = Fields{Raw: text}
+	switch {
+	case len(text) == 0 || text[0] != '{':
+		return errNotLine
+	case s.Control():
+		return errControl
+	}
+	next := 0
+	i, more := s.Open(0, 0)
+	for more {
+		key, value := s.Key(i)
+		if value < 0 {
+			return s.Err()
+		}
+		if i = s.Skip(value, 1); i < 0 {
+			return s.Err()
+		}
+		l.note(key, text[value:i], &next)
+		i, more = s.More(i, '}')
+	}
+	if err := s.End(i); err != nil {
+		return err
+	}
+	if !l.complete() {
+		return errNotLine
+	}
+	return nil
+}
+
+// note notes a member, and reports whether a line has one of that name. next is where its name is likely to be.
+func (l *Fields) note(key, value []byte, next *int) bool {
+	at := rawjson.IndexFrom(names[:], key, *next)
+	switch {
+	case at >= 0:
+		l.values[at], *next = value, at+1
+		return true
+	case string(key) == "object":
+		l.Object = value
+		return true
+	}
+	return false
 }
 
 // complete reads seq and time, and reports whether everything was read that every line has.
