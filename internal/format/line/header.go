@@ -35,7 +35,6 @@ var errControl = errors.New("control character in a string")
 // ParseHeader reads a line back, with or without its newline. Anything but one complete JSON object with the members
 // that every line has is an error, so a torn line is one. Unlike Fields.Parse it checks all of the line.
 func ParseHeader(raw []byte, h *Header) error {
-	*h = Header{}
 	var (
 		s       rawjson.Scanner
 		compact []byte
@@ -43,46 +42,58 @@ func ParseHeader(raw []byte, h *Header) error {
 	)
 	defer s.Release()
 	s.Reset(rawjson.TrimSpace(raw))
-	if err := s.ReadCompact(&compact, func() error { return l.parseWhole(&s) }); err != nil {
+	err := s.ReadCompact(&compact, func() error { return l.parseWhole(&s) })
+	if err == nil {
+		err = h.take(&l)
+	}
+	if err != nil {
+		*h = Header{}
 		return fmt.Errorf("parse line: %w", err)
 	}
-	is := Header{Seq: l.Seq, Time: l.Time, Object: l.Object, Truncated: l.Incomplete()}
-	for _, m := range []struct {
+	return nil
+}
+
+// take takes what a line has, which is valid JSON.
+func (h *Header) take(l *Fields) error {
+	*h = Header{Seq: l.Seq, Time: l.Time, Object: l.Object, Truncated: l.Incomplete()}
+	for _, m := range [...]struct {
 		field Field
 		to    *string
 	}{
-		{FieldType, (*string)(&is.Type)},
-		{FieldOrigin, (*string)(&is.Origin)},
-		{FieldID, &is.ID},
-		{FieldStream, &is.Stream},
-		{FieldNamespace, &is.Namespace},
-		{FieldName, &is.Name},
-		{FieldUID, &is.UID},
-		{FieldResourceVersion, &is.ResourceVersion},
-		{FieldClusterUID, &is.ClusterUID},
-		{FieldReason, (*string)(&is.Reason)},
-		{FieldFromResourceVersion, &is.FromResourceVersion},
+		{FieldType, (*string)(&h.Type)},
+		{FieldOrigin, (*string)(&h.Origin)},
+		{FieldID, &h.ID},
+		{FieldStream, &h.Stream},
+		{FieldNamespace, &h.Namespace},
+		{FieldName, &h.Name},
+		{FieldUID, &h.UID},
+		{FieldResourceVersion, &h.ResourceVersion},
+		{FieldClusterUID, &h.ClusterUID},
+		{FieldReason, (*string)(&h.Reason)},
+		{FieldFromResourceVersion, &h.FromResourceVersion},
 	} {
 		value := l.values[m.field]
+		if value == nil {
+			continue
+		}
 		inside := rawjson.Inside(value)
-		if value != nil && inside == nil {
-			return fmt.Errorf("parse line: read %s: not a string", m.field)
+		if inside == nil {
+			return fmt.Errorf("read %s: not a string", m.field)
 		}
 		*m.to, _ = rawjson.Text(inside) // its escapes have been checked
 	}
-	if is.ID == "" {
-		return fmt.Errorf("parse line: %w", errNotLine)
+	if h.ID == "" {
+		return errNotLine
 	}
 	if value := l.values[FieldTerm]; value != nil {
-		if err := json.Unmarshal(value, &is.Term); err != nil {
-			return fmt.Errorf("parse line: read term: %w", err)
+		if err := json.Unmarshal(value, &h.Term); err != nil {
+			return fmt.Errorf("read term: %w", err)
 		}
 	}
 	if value := l.values[FieldCount]; value != nil {
-		if err := json.Unmarshal(value, &is.Count); err != nil {
-			return fmt.Errorf("parse line: read count: %w", err)
+		if err := json.Unmarshal(value, &h.Count); err != nil {
+			return fmt.Errorf("read count: %w", err)
 		}
 	}
-	*h = is
 	return nil
 }
