@@ -20,25 +20,25 @@ import (
 // package merge has them. A line whose event was shown a short while ago is a repeat, and left out. seq counts on from
 // what a history has.
 type several struct {
-	o       *Options
-	match   *argument.Matcher
-	p       *Printer
-	sources []*source
-	order   *merge.Order
-	came    chan message
-	next    uint64          // seq
-	events  map[string]int  // where in recent they are, by stream and merge.EventOf
-	anew    map[string]bool // streams after a GAP that restarts versions, until their list is complete
-	recent  []string        // events, those that are forgotten too; the next one to be replaced is at oldest
-	oldest  int
-	line    line.Fields
-	cluster string // its uid, as the first line has it that says so
+	o         *Options
+	match     *argument.Matcher
+	p         *Printer
+	sources   []*source
+	order     *merge.Order
+	came      chan message
+	next      uint64          // seq
+	events    map[string]int  // where in recent they are, by stream and merge.EventOf
+	restarted map[string]bool // streams after a GAP that restarts versions, until their list is complete
+	recent    []string        // events, those that are forgotten too; the next one to be replaced is at oldest
+	oldest    int
+	line      line.Fields
+	cluster   string // its uid, as the first line has it that says so
 }
 
 func newSeveral(o *Options, p *Printer) *several {
 	return &several{
 		o: o, match: &argument.Matcher{Filter: &o.Filter}, p: p, came: make(chan message), next: 1,
-		events: make(map[string]int), anew: make(map[string]bool),
+		events: make(map[string]int), restarted: make(map[string]bool),
 	}
 }
 
@@ -254,11 +254,11 @@ func (s *several) take(raw []byte) error {
 // repeats reports whether a line came before, and remembers it.
 func (s *several) repeats(l *line.Fields) bool {
 	stream := string(l.Text(line.FieldStream)) + " "
-	anew := line.Reason(l.Text(line.FieldReason)).NewEpoch()
+	newEpoch := line.Reason(l.Text(line.FieldReason)).NewEpoch()
 	// What has these versions after it is something else.
-	if anew || s.anew[stream] && l.Type() == line.Synced {
+	if newEpoch || s.restarted[stream] && l.Type() == line.Synced {
 		maps.DeleteFunc(s.events, func(e string, _ int) bool { return strings.HasPrefix(e, stream) })
-		s.anew[stream] = anew
+		s.restarted[stream] = newEpoch
 	}
 	if l.AboutStream() || l.SaysRemoved() {
 		return false

@@ -156,11 +156,11 @@ type state struct {
 }
 
 type openGap struct {
-	stretch int
-	from    string
-	count   count     // what differs from what the lines after it come to
-	due     *incoming // its line, where that is not written unless another one is
-	anew    bool      // versions start over; a DELETED after it has the one from before
+	stretch  int
+	from     string
+	count    count     // what differs from what the lines after it come to
+	due      *incoming // its line, where that is not written unless another one is
+	newEpoch bool      // versions start over; a DELETED after it has the one from before
 }
 
 type known struct {
@@ -311,8 +311,8 @@ func (m *merger) takeGap(s *stream, in *incoming) error {
 	if s.gap != nil && s.gap.stretch == s.stretch && from != "" && !line.Later(s.gap.from, from) {
 		from = s.gap.from // of a list that continues after another GAP
 	}
-	s.gap = &openGap{stretch: s.stretch, from: from, anew: in.anew || s.gap != nil && s.gap.anew}
-	if in.anew {
+	s.gap = &openGap{stretch: s.stretch, from: from, newEpoch: in.newEpoch || s.gap != nil && s.gap.newEpoch}
+	if in.newEpoch {
 		s.events, s.highest = nil, ""
 		for _, last := range s.live {
 			last.undone = true
@@ -335,7 +335,7 @@ func (m *merger) takeSynced(s *stream, in *incoming) error {
 			}
 		}
 		gap := s.gap
-		if gap.anew {
+		if gap.newEpoch {
 			s.events = nil
 		}
 		if s.gap = nil; gap.due != nil {

@@ -43,8 +43,8 @@ type stream struct {
 // part is a part of a stream: from the beginning of a term, or from a GAP after which versions start over, to the next
 // part.
 type part struct {
-	from position
-	anew bool
+	from     position
+	newEpoch bool
 	// low is the lowest version that a watch brought in the part; once all is read, in the later parts up to the next
 	// GAP after which versions start over. Nothing below it comes again.
 	low     uint64
@@ -66,12 +66,12 @@ type extent struct{ from, to position }
 // fact is a line that begins or ends something.
 type fact struct {
 	position
-	source  int
-	typ     line.Type
-	origin  line.Origin
-	version string
-	from    string // of a GAP
-	anew    bool   // other versions begin
+	source   int
+	typ      line.Type
+	origin   line.Origin
+	version  string
+	from     string // of a GAP
+	newEpoch bool   // other versions begin
 }
 
 // Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream
@@ -113,8 +113,8 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 				p.order.Has(n, s.name)
 				s.by[f.term] = n
 			}
-			if another || f.anew {
-				s.low = append(s.low, part{from: f.position, anew: f.anew, low: math.MaxUint64})
+			if another || f.newEpoch {
+				s.low = append(s.low, part{from: f.position, newEpoch: f.newEpoch, low: math.MaxUint64})
 			}
 			begins := another || l.AboutStream() || f.origin == line.FromSnapshot && !listing[s]
 			terms[s] = f.term + 1
@@ -188,7 +188,7 @@ func factOf(l *line.Fields) fact {
 	return fact{
 		position: positionOf(l),
 		typ:      l.Type(), origin: l.Origin(), version: string(l.Text(line.FieldResourceVersion)),
-		from: string(l.Text(line.FieldFromResourceVersion)), anew: line.Reason(l.Text(line.FieldReason)).NewEpoch(),
+		from: string(l.Text(line.FieldFromResourceVersion)), newEpoch: line.Reason(l.Text(line.FieldReason)).NewEpoch(),
 	}
 }
 
@@ -200,11 +200,11 @@ func number(version string) uint64 {
 
 // list is a first list, or what is behind a GAP.
 type list struct {
-	source int
-	from   position
-	gap    bool
-	anew   bool   // other versions begin with it
-	to     string // the version of its SYNCED
+	source   int
+	from     position
+	gap      bool
+	newEpoch bool   // other versions begin with it
+	to       string // the version of its SYNCED
 }
 
 // settle finds the lists that another replica has written again: one that was not finished is void; one after a GAP
@@ -235,7 +235,7 @@ func (s *stream) settle() {
 		}
 		switch {
 		case f.typ == line.Synced:
-			if open != nil && open.anew {
+			if open != nil && open.newEpoch {
 				closed = nil
 			}
 			if synced = true; open != nil && open.gap {
@@ -244,9 +244,9 @@ func (s *stream) settle() {
 			}
 			open = nil
 		case open == nil && (f.typ == line.Gap || !synced && f.origin == line.FromSnapshot):
-			open = &list{source: f.source, from: f.position, gap: f.typ == line.Gap, anew: f.anew}
+			open = &list{source: f.source, from: f.position, gap: f.typ == line.Gap, newEpoch: f.newEpoch}
 		case open != nil: // or a GAP within it
-			open.anew = open.anew || f.anew
+			open.newEpoch = open.newEpoch || f.newEpoch
 		}
 		s.gaps = s.gaps || f.typ == line.Gap && f.term > 0
 	}
@@ -258,7 +258,7 @@ func (s *stream) settle() {
 		p := &s.low[n]
 		p.low, lowest = lowest, min(lowest, p.low)
 		// A GAP that is left out begins nothing, and what is before one that comes later may be repeated until then.
-		if p.anew && !s.voids(p.from) && s.movedAt(p.from) == nil {
+		if p.newEpoch && !s.voids(p.from) && s.movedAt(p.from) == nil {
 			lowest = math.MaxUint64
 		}
 	}

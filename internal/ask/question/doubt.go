@@ -267,7 +267,7 @@ func (j *Journal) doubtsAtSeq(ctx context.Context, s *argument.Selection, m argu
 // restrict returns a doubt about a gap for those objects alone that may have been written in it, where all that are
 // asked for are named; the zero Doubt where none of them may.
 func (j *Journal) restrict(ctx context.Context, s *argument.Selection, d Doubt) (Doubt, error) {
-	if !isGap(d.Reason) || d.From.IsZero() || d.To.IsZero() || len(s.Objects) == 0 ||
+	if !continuesHistory(d.Reason) || d.From.IsZero() || d.To.IsZero() || len(s.Objects) == 0 ||
 		slices.ContainsFunc(s.Objects, func(o argument.Object) bool { return !o.IsOne() }) {
 		return d, nil
 	}
@@ -328,8 +328,8 @@ func (j *Journal) stands(ctx context.Context, s *argument.Selection, gap *Doubt)
 	return last[0] == last[1], nil
 }
 
-// isGap reports whether a reason is that of a GAP after which versions are those of the same history.
-func isGap(reason string) bool {
+// continuesHistory reports whether a reason is that of a GAP after which versions are those of the same history.
+func continuesHistory(reason string) bool {
 	return slices.Contains([]line.Reason{line.Expired, line.PositionRefused}, line.Reason(reason))
 }
 

@@ -229,7 +229,7 @@ func (f *File) replace(old *content) (err error) {
 	defer func() {
 		if err != nil {
 			f.undo(&c)
-			err = fmt.Errorf("make anew: %w", err)
+			err = fmt.Errorf("write again: %w", err)
 		}
 	}()
 	if err := f.readHeads(c.begins); err != nil {

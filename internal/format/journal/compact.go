@@ -139,7 +139,7 @@ func (r *room) usage(a *archive) (usage, error) {
 	return u, nil
 }
 
-// without writes a file anew without the lines of a share, together with the file before it where that is compacted and
+// without writes a file again without the lines of a share, together with the file before it where that is compacted and
 // both are small. It returns the usages of the files that there are then.
 func (r *room) without(all []usage, at int, of share) ([]usage, error) {
 	first := at

@@ -201,10 +201,10 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // retry tries what is pending and due again.
 func (m *Manager) retry(ctx context.Context) error {
-	due, anew := false, false // anew: one has not reached the longest pause yet
+	due, recent := false, false // recent: one has not reached the longest pause yet
 	for _, w := range m.pending() {
 		if !time.Now().Before(w.until) {
-			due, anew = true, anew || w.pause < pendingMax
+			due, recent = true, recent || w.pause < pendingMax
 		}
 	}
 	ago := time.Since(m.refreshed)
@@ -212,7 +212,7 @@ func (m *Manager) retry(ctx context.Context) error {
 	if !due && !poll {
 		return nil
 	}
-	if anew || poll || ago >= pendingMax {
+	if recent || poll || ago >= pendingMax {
 		m.refresh(ctx)
 	}
 	return m.reconcile(ctx)
@@ -301,7 +301,7 @@ func (m *Manager) end(r *running) error {
 	if time.Since(r.since) > pendingMax {
 		before = nil // it ran meanwhile
 	}
-	w := m.wait(before, name, p.Reason, p.Err)
+	w := m.postpone(before, name, p.Reason, p.Err)
 	w.wanted, w.last = r.wanted, r.stream.Status()
 	m.mu.Lock()
 	m.refused[name] = w

@@ -74,7 +74,7 @@ func (m *Manager) setUnresolved(errs []error) {
 		if at := slices.IndexFunc(before, func(w *waiting) bool { return sameEntry(w.entry, entry) }); at >= 0 {
 			old = before[at]
 		}
-		w := m.wait(old, entry.Name, reasonOf(err), err)
+		w := m.postpone(old, entry.Name, reasonOf(err), err)
 		w.entry = entry
 		if missing, ok := errors.AsType[*discovery.NotFoundError](err); ok {
 			w.near = missing.Near
@@ -92,9 +92,9 @@ func (m *Manager) setUnresolved(errs []error) {
 	}
 }
 
-// wait says when something pending is tried again, at longer and longer intervals. before is what it waited for until
+// postpone says when something pending is tried again, at longer and longer intervals. before is what it waited for until
 // now.
-func (m *Manager) wait(before *waiting, name, reason string, err error) *waiting {
+func (m *Manager) postpone(before *waiting, name, reason string, err error) *waiting {
 	w := &waiting{name: name, reason: reason, since: time.Now(), pause: pendingFirst}
 	if before != nil {
 		w.since, w.pause = before.since, min(2*before.pause, pendingMax)
