@@ -1,7 +1,7 @@
 // Package merge makes one journal of those of several daemons: of replicas, of which one wrote at a time, and of
 // shards.
 //
-// Lines of replicas are in one order, by term and seq (see internal/record/leader), lines of shards by time. After a
+// Lines of replicas are in one order, by term and seq (see internal/record/takeover), lines of shards by time. After a
 // takeover the merged journal does not have all that the replicas wrote, or not as they wrote it:
 //
 //	a replica wrote                                 the merged journal has

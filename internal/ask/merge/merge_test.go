@@ -417,7 +417,7 @@ func TestStreams(t *testing.T) {
 }
 
 // However lists and terms follow each other, an object's versions come in order, each once, and what is left out is told again.
-func TestListsOfSeveralTurns(t *testing.T) {
+func TestListsOfSeveralTerms(t *testing.T) {
 	first := about(1, 1, "ADDED", "snapshot", "a", "3") + synced(2, 1, "5", 1, 0, 0)
 	changed := func(seq, term int, origin, version string) string {
 		return about(seq, term, "MODIFIED", origin, "a", version)

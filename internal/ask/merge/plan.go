@@ -10,7 +10,7 @@ import (
 	"kubejournal/internal/format/line"
 )
 
-// position is the place of a line in the order of a team's lines.
+// position is the place of a line in the order of all replicas' lines.
 type position struct{ term, seq uint64 }
 
 func (p position) compare(o position) int {

@@ -138,7 +138,7 @@ func TestStandby(t *testing.T) {
 }
 
 // A stream may hear of a term before the writer does. What it then asks for comes after what was held.
-func TestFlushInANewTurn(t *testing.T) {
+func TestFlushInANewTerm(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("a", 3)
 		r.says("another replica's term", nil)
@@ -382,7 +382,7 @@ func TestStandbyRefusesLists(t *testing.T) {
 
 // A list that was begun in an earlier term continues in this one only if no other replica has had a term between; its stream hears that
 // it does not, also where the writer was at a write while that term came and went.
-func TestListOfAnEarlierTurn(t *testing.T) {
+func TestListOfAnEarlierTerm(t *testing.T) {
 	for own, want := range map[bool]int{true: 2, false: 1} {
 		asReplica(t, func(r *replica) {
 			var blocked atomic.Bool

@@ -33,11 +33,16 @@ type Verdict int
 
 // Verdicts.
 const (
-	Write  Verdict = iota // its lines, and commit what they make known
-	Trim                  // its first lines, which others have written, and write the rest
-	Settle                // commit what it makes known, without its lines: others have written them
-	Hold                  // it, until the leader has written it or this replica is the leader
-	Refuse                // it and what follows, until the stream has started again from its checkpoint
+	// Write writes the lines and commits what they make known.
+	Write Verdict = iota
+	// Trim drops the first lines, which another replica has written, and writes the rest.
+	Trim
+	// Settle commits what the lines make known, without them: another replica has written them.
+	Settle
+	// Hold keeps the batch until the leader has written it, or this replica is the leader.
+	Hold
+	// Refuse drops the batch and what follows, until the stream has restarted from its checkpoint.
+	Refuse
 )
 
 // Held decides what one of several replicas writes, and has what it holds in the order in which it came. Not for

@@ -102,7 +102,8 @@ var adoptions = []rule[bool]{
 	{"it was adopted, and no watch could start", func(q *question) bool { return q.published.At == q.Adopted }, false},
 	{"lines of its own are missing", func(q *question) bool { return q.gap == line.JournalTruncated }, false},
 	{"it has begun a list in this term", func(q *question) bool { return q.listed }, false},
-	{"the checkpoint is lost, and it led before too", func(q *question) bool {
+	// After the loss of the checkpoint file earlier terms are unknown, so that this does not hold.
+	{"its state is lost, and no other replica led the term before", func(q *question) bool {
 		return q.term.Leads() && q.gap == line.CheckpointLost && !q.term.followsOther()
 	}, false},
 	{"the leader has written of a restore", func(q *question) bool {

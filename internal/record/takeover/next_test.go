@@ -34,7 +34,7 @@ var situations = []situation{
 	},
 	{when: "it has begun a list in this term", published: Position{At: "7"}, declared: true, step: List},
 	{
-		when: "the checkpoint is lost, and it led before too", published: Position{At: "7"}, led: []uint64{4}, step: Rewrite,
+		when: "its state is lost, and no other replica led the term before", published: Position{At: "7"}, led: []uint64{4}, step: Rewrite,
 		state: checkpoint.Stream{PendingGap: line.CheckpointLost},
 	},
 	{

@@ -69,8 +69,9 @@ func (t *Term) isOwn(number uint64) bool { return number > 0 && t.Led[number] }
 type Position struct {
 	// At is the resourceVersion up to which everything is written and committed; "" where there is none.
 	At string
-	// Begun says in the place of At that a list was begun, a first one or one after a restore: in the term of that
-	// number, byOthers if that is not known. There may be lines about objects that a replica has never known.
+	// Begun is set instead of At where only the start of a list is known, a first list or one after a restore. There
+	// may be lines about objects that a replica has never known. Term is the number of the term in which it started,
+	// byOthers if that is not known.
 	Begun bool
 	Term  uint64
 	// Restored is that of checkpoint.Stream, of At or of the list that was begun.
