@@ -62,7 +62,6 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 		next := s.rec.Replica().Next(own)
 		switch next.Step {
 		case takeover.Wait:
-			own.Tried = "" // as the leader it tries again
 			s.setState(Starting, failure.ReasonStandby)
 			select {
 			case <-next.Term.Over():
@@ -74,9 +73,9 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 			if err == nil || ctx.Err() != nil || failure.RefusesShards(s.spec.Target, err) || !s.adoption.failed(err) {
 				return false, err
 			}
-			own.Tried = next.Position.At
-			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", own.Tried),
-				zap.Error(err))
+			own.Failed = next.Term
+			s.log.Info("cannot continue from the leader's position",
+				zap.String("resourceVersion", next.Position.At), zap.Error(err))
 		case takeover.Finish, takeover.List, takeover.Rewrite:
 			return s.beginList(ctx, &next)
 		}

@@ -233,8 +233,8 @@ func (r *Recorder) flush(ctx context.Context, b *Batch) error {
 func (r *Recorder) Begin(stream string, heldBackBy []string) {
 	r.begunMu.Lock()
 	r.begun[stream] = heldBackBy
-	r.begunMu.Unlock()
 	r.cfg.Replica.Runs(stream, true)
+	r.begunMu.Unlock()
 	if r.cfg.Coverage != nil {
 		if r.cfg.Replica != nil {
 			heldBackBy = append(slices.Clone(heldBackBy), coverage.LeaderElection)
@@ -247,8 +247,8 @@ func (r *Recorder) Begin(stream string, heldBackBy []string) {
 func (r *Recorder) End(ctx context.Context, stream, reason string) error {
 	r.begunMu.Lock()
 	delete(r.begun, stream)
-	r.begunMu.Unlock()
 	r.cfg.Replica.Runs(stream, false)
+	r.begunMu.Unlock()
 	if r.cfg.Coverage == nil {
 		return nil
 	}

@@ -51,12 +51,15 @@ func fit(positions Positions, room int) (packed string, left int) {
 	}
 	var names, restored []string
 	for _, name := range slices.Sorted(maps.Keys(positions)) { // the same ones are left out each time
-		position := positions[name]
-		if name == AnyOther || position == unnamed {
-			continue
-		}
-		if names = append(names, name); position.Restored > 0 {
+		switch position := positions[name]; {
+		case name == AnyOther:
+		case position == unnamed:
+			left++
+		case position.Restored > 0:
 			restored = append(restored, name)
+			fallthrough
+		default:
+			names = append(names, name)
 		}
 	}
 	n := len(restored) + len(names)
@@ -75,7 +78,7 @@ func fit(positions Positions, room int) (packed string, left int) {
 		share := min(float64(room)/float64(len(packed)), float64(maxContent)/float64(len(text)))
 		n = min(n-1, int(0.98*share*float64(n)))
 	}
-	return packed, len(names) - max(0, n-len(restored))
+	return packed, left + len(names) - max(0, n-len(restored))
 }
 
 func marshal(positions Positions) []byte {

@@ -86,13 +86,15 @@ func (h *Held[B]) Take(t *Term) (judge, settle []B) {
 
 // Judge returns what becomes of a batch, and of Trim, how many lines are dropped. A batch to hold is held.
 //
+//	alone    anything                                              Write
 //	leader   a list that was begun before another replica wrote    Refuse: the other's list does not have it
-//	         lines of a watch, up to what others have published    Trim, or Settle where those are all
+//	         lines of a watch, the first ones up to what others    Trim, or Settle where those are all; no more
+//	         have published                                        once the stream has come there, or lists
 //	         anything else                                         Write
 //	standby  what is known, without line and position              Write: there is nothing to write
 //	         a list                                                Refuse: it is for the leader
 //	         up to what the leader has published                   Settle, unless something before it is held
-//	         anything else of a watch                              Hold
+//	         anything else of a watch, also its position alone     Hold
 func (h *Held[B]) Judge(b B) (v Verdict, lines int) {
 	switch {
 	case h.term.Leads():

@@ -91,6 +91,7 @@ func TestTrimEnds(t *testing.T) {
 		"at the position":  {watched("a", 7), Write},
 		"after a list":     {&batch{stream: "a", list: true, versions: []uint64{1}}, Write},
 		"of other streams": {watched("b", 9), Settle},
+		"only known":       {&batch{stream: "a"}, Settle},
 		"no number":        {&batch{stream: "a", position: "x", versions: []uint64{3}}, Write},
 	} {
 		h := NewHeld[*batch](NewReplica())

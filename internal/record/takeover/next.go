@@ -12,7 +12,7 @@ type Own struct {
 	Stream  string
 	State   *checkpoint.Stream
 	Adopted string // the position that it adopted last
-	Tried   string // the one that it could not adopt in this attempt
+	Failed  *Term  // the term in which it could not adopt the published one, in this attempt
 	Rests   bool   // it could not adopt one a moment ago
 }
 
@@ -98,7 +98,7 @@ func first[A any](rules []rule[A], q *question) *rule[A] {
 var adoptions = []rule[bool]{
 	{"nothing is published", func(q *question) bool { return q.published.At == "" }, false},
 	{"a standby could not adopt a moment ago", func(q *question) bool { return q.term.Follows() && q.Rests }, false},
-	{"it could not be adopted", func(q *question) bool { return q.published.At == q.Tried }, false},
+	{"it could not be adopted", func(q *question) bool { return q.Failed == q.term }, false},
 	{"it was adopted, and no watch could start", func(q *question) bool { return q.published.At == q.Adopted }, false},
 	{"lines of its own are missing", func(q *question) bool { return q.gap == line.JournalTruncated }, false},
 	{"it has begun a list in this term", func(q *question) bool { return q.listed }, false},

@@ -18,15 +18,16 @@ type situation struct {
 	led       []uint64 // besides term 5, which the leader is in
 	declared  bool     // in this term
 	alone     bool
+	failed    bool // to adopt, in this term
 	step      Step
 }
 
 var open = &checkpoint.Gap{Reason: line.Expired, ResourceVersion: "4"}
 
 var situations = []situation{
-	{when: "nothing is published", own: Own{Tried: "3", Adopted: "3"}, step: List},
+	{when: "nothing is published", own: Own{Adopted: "3"}, step: List},
 	{when: "a standby could not adopt a moment ago", published: Position{At: "7"}, own: Own{Rests: true}, follows: true, step: Wait},
-	{when: "it could not be adopted", published: Position{At: "7"}, own: Own{Tried: "7"}, step: Rewrite},
+	{when: "it could not be adopted", published: Position{At: "7"}, failed: true, step: Rewrite},
 	{when: "it was adopted, and no watch could start", published: Position{At: "7"}, own: Own{Adopted: "7"}, step: Rewrite},
 	{
 		when: "lines of its own are missing", published: Position{At: "7"}, follows: true, step: Wait,
@@ -119,6 +120,9 @@ func (c *situation) ask(t *testing.T) Next {
 	}
 	own, state := c.own, c.state
 	own.Stream, own.State = "a", &state
+	if c.failed {
+		own.Failed = r.Term()
+	}
 	return r.Next(own)
 }
 

@@ -244,8 +244,9 @@ func TestPositionText(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "7", "x=7", "-1=7", "~", "~x", "2~", fmt.Sprint("~", "99999999999999999999")} {
-		if err := new(Position).UnmarshalText([]byte(bad)); err == nil {
-			t.Errorf("%q is read", bad)
+		p := Position{At: "7"}
+		if err := p.UnmarshalText([]byte(bad)); err != nil || p != unnamed {
+			t.Errorf("%q is read as %+v, %v", bad, p, err)
 		}
 	}
 }

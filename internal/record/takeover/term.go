@@ -134,27 +134,26 @@ func (p Position) MarshalText() ([]byte, error) {
 	return append(append(b, markAt...), p.At...), nil
 }
 
-var errNoPosition = errors.New("not a position")
-
-// UnmarshalText reads the form that a Lease has.
-func (p *Position) UnmarshalText(text []byte) (err error) {
-	*p = Position{}
+// UnmarshalText reads the form that a Lease has. Anything else is a list that others have begun: a replica that takes
+// over writes that stream again, and the others are not affected.
+func (p *Position) UnmarshalText(text []byte) error {
+	*p = unnamed
 	n := bytes.IndexAny(text, markAt+markBegun)
 	if n < 0 {
-		return errNoPosition
-	}
-	restored, rest := string(text[:n]), string(text[n+1:])
-	if restored != "" {
-		if p.Restored, err = strconv.ParseUint(restored, 10, 64); err != nil {
-			return errNoPosition
-		}
-	}
-	if p.Begun = text[n] == markBegun[0]; !p.Begun {
-		p.At = rest
 		return nil
 	}
-	if p.Term, err = strconv.ParseUint(rest, 10, 64); err != nil {
-		return errNoPosition
+	is, rest := Position{}, string(text[n+1:])
+	var errs [2]error
+	if n > 0 {
+		is.Restored, errs[0] = strconv.ParseUint(string(text[:n]), 10, 64)
+	}
+	if is.Begun = text[n] == markBegun[0]; is.Begun {
+		is.Term, errs[1] = strconv.ParseUint(rest, 10, 64)
+	} else {
+		is.At = rest
+	}
+	if errors.Join(errs[:]...) == nil {
+		*p = is
 	}
 	return nil
 }
