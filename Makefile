@@ -29,7 +29,7 @@ LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X m
 UNIT  = kubejournal/internal/watcher $$(go list ./... | grep -Ev '^kubejournal/(test/|internal/watcher$$)')
 SUITE = kubejournal/test/scenario kubejournal/internal/watcher $$(go list ./... | grep -Ev '/(test/crash|test/scenario|internal/watcher)$$')
 # The longest goes first. Of test/ what needs no server.
-QUICK = ./internal/watcher ./cmd/... ./deploy/... ./internal/... ./test/bench/table ./test/incident ./test/invariant ./test/program ./test/proxy ./test/workload
+QUICK = ./internal/watcher ./cmd/... ./deploy/... ./internal/... ./test/bench/table ./test/incident ./test/invariant ./test/program ./test/proxy ./test/replicas ./test/workload
 # What tests write goes to memory where there is room for it, since most of a sync of a real disk is waiting and no test
 # cuts the power of the machine; what the go tool builds does not. Collecting garbage took a quarter of a raced test's time.
 SCRATCH     = $$(test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$6 == "/dev/shm" { print $$4 }')" -gt 4000000 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
