@@ -139,20 +139,36 @@ func TestStandby(t *testing.T) {
 
 // A stream may hear of a term before the writer does. What it then asks for comes after what was held.
 func TestFlushInANewTerm(t *testing.T) {
-	asReplica(t, func(r *replica) {
-		r.events("a", 3)
-		r.says("another replica's term", nil)
-		leading := takeover.NewReplica()
-		leading.Begin(takeover.Term{May: r.may.Load, Number: 2})
-		r.rec.cfg.Replica = leading // a term that has begun and has not woken the writer yet
-		if err := r.rec.Flush(r.t.Context()); err != nil {
-			r.t.Error(err)
+	g := newRig(t, Config{Replica: takeover.NewReplica()})
+	g.store.unchecked = true
+	w := g.rec.newWriter()
+	step := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
 		}
-		if n, err := r.store.Count("a"); n != 3 || err != nil {
-			r.t.Errorf("%d of 3 objects are known, %v", n, err)
-		}
-		r.says("flushed", []string{"a1", "a2", "a3"}, "a=3")
-	})
+	}
+	step("follow", w.takeTerm(t.Context()))
+	for range 3 {
+		g.submit(g.batch("a", 1, 100))
+		step("hold", w.take(t.Context(), <-g.rec.queue))
+	}
+	g.rec.Replica().Begin(takeover.Term{May: func() bool { return true }, Number: 2}) // as a stream hears of it
+	flushed := make(chan struct{})
+	step("flush", w.take(t.Context(), &Batch{flushed: flushed}))
+	if w.committed != nil || len(w.pending.waiting) > 0 || len(w.ready) != 1 {
+		t.Errorf("before the writer has heard of the term: it commits, and has %d batches for later", len(w.ready))
+	}
+	step("lead", w.takeTerm(t.Context()))
+	for len(w.ready) > 0 {
+		b, _ := w.next()
+		step("take", w.take(t.Context(), b))
+	}
+	step("commit", w.settle(t.Context()))
+	<-flushed
+	if n, err := g.store.Count("a"); n != 3 || err != nil || len(parse(t, g.out.bytes())) != 3 {
+		t.Errorf("%d of 3 objects are known, %v; written is %s", n, err, g.out.bytes())
+	}
 }
 
 // A lease that is not renewed: nothing is written until it is, or until it is another replica's term.
