@@ -325,6 +325,37 @@ func TestBetweenUnreadable(t *testing.T) {
 	})
 }
 
+// Where more objects are found than can be named, the rest of their namespace is left out, and no other one.
+func TestManyUnreadable(t *testing.T) {
+	s := &server{keys: append(numbered("many/x", 30), "other/a", "zoo/a"), uncounted: true}
+	for i := range 5 {
+		s.bad = append(s.bad, fmt.Sprintf("many/x%04da", 5+5*i))
+	}
+	s.keys = append(s.keys, s.bad...)
+	bubble(t, s, func(r *reader) {
+		hidden, d := r.readAround(500)
+		if slices.ContainsFunc(hidden, func(key string) bool { return !strings.HasPrefix(key, "many/") }) {
+			t.Errorf("hidden: %q", hidden)
+		}
+		if !strings.HasPrefix(d.Names(), "many/x0005a and perhaps others before it, many/x0010a ") || !strings.HasSuffix(d.Names(), " more") {
+			t.Errorf("named %q", d.Names())
+		}
+	})
+	s = &server{}
+	for _, namespace := range numbered("n", 300) {
+		s.bad, s.keys = append(s.bad, namespace+"/bad"), append(s.keys, namespace+"/a", namespace+"/bad", namespace+"/c")
+	}
+	bubble(t, s, func(r *reader) {
+		hidden, d := r.readAround(500)
+		if got := d.Requests(); got > 700 || got < 500 { // 600, and what the last object takes
+			t.Errorf("%d requests", got)
+		}
+		if len(hidden) == len(r.keys) || hidden[len(hidden)-1] != r.keys[len(r.keys)-1] {
+			t.Errorf("%d hidden", len(hidden))
+		}
+	})
+}
+
 // A page that is too large is no object's fault: the list has smaller ones from there on.
 func TestTooLarge(t *testing.T) {
 	s := &server{keys: numbered("a/x", 400), fault: func(_ string, limit, _ int) int {
