@@ -273,10 +273,12 @@ func (d *Detour) bound(ctx context.Context) error {
 		at = append(at, known.key+client.FirstKey)
 	}
 	slices.Sort(at)
-	if namespace, _, in := strings.Cut(d.start, "/"); in {
-		at = append(at, namespace+"0") // the byte after the slash
+	if found, err := d.firstRead(ctx, at); found || err != nil {
+		return err
 	}
-	_, err = d.firstRead(ctx, at)
+	if namespace, _, in := strings.Cut(d.start, "/"); in { // also after maxSearch: other namespaces go on
+		_, err = d.failsAt(ctx, namespace+"0") // the byte after the slash
+	}
 	return err
 }
 
