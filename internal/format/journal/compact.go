@@ -139,8 +139,8 @@ func (r *room) usage(a *archive) (usage, error) {
 	return u, nil
 }
 
-// without writes a file again without the lines of a share, together with the file before it where that is compacted and
-// both are small. It returns the usages of the files that there are then.
+// without writes a file again without the lines of a share, together with the file before it where that is compacted
+// and both are small. It returns the usages of the files that there are then.
 func (r *room) without(all []usage, at int, of share) ([]usage, error) {
 	first := at
 	if at > 0 && r.all[at-1].upTo > 0 && all[at-1].plain+all[at].plain-all[at].bytes[of] <= r.options.MaxSize {

@@ -92,8 +92,8 @@ func (m *Manager) setUnresolved(errs []error) {
 	}
 }
 
-// postpone says when something pending is tried again, at longer and longer intervals. before is what it waited for until
-// now.
+// postpone says when something pending is tried again, at longer and longer intervals. before is what it waited for
+// until now.
 func (m *Manager) postpone(before *waiting, name, reason string, err error) *waiting {
 	w := &waiting{name: name, reason: reason, since: time.Now(), pause: pendingFirst}
 	if before != nil {
