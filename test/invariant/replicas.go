@@ -103,8 +103,9 @@ func (r *Replicas) written(journal int, l *Line) time.Time {
 }
 
 // Once checks that no event stands twice in a journal, but where a list repeats what may be known: after a GAP for what
-// was lost, up to the SYNCED. A journal whose daemon lost its checkpoint may repeat in a later term. The GAP with which
-// ids become those of other events can be in another journal.
+// was lost, up to the SYNCED, and where a takeover has ended a list, which begins again in a later term. A journal whose
+// daemon lost its checkpoint may repeat in a later term. The GAP with which ids become those of other events can be in
+// another journal.
 func (r *Replicas) Once() error {
 	type in struct {
 		journal int
@@ -116,6 +117,7 @@ func (r *Replicas) Once() error {
 		seen[n] = make(map[eventKey]*Line)
 	}
 	anew, again := make(map[string]bool), make(map[in]bool)
+	listed := make(map[in]map[*Line]bool) // since the last SYNCED
 	for _, l := range r.ordered() {
 		if startsOver(l.Line) || l.Type == Synced && anew[l.Stream] {
 			for _, of := range seen {
@@ -130,16 +132,24 @@ func (r *Replicas) Once() error {
 			again[list] = again[list] || lost
 		case Synced:
 			delete(again, list)
+			delete(listed, list)
 		case Removed, Sealed:
 			continue
 		}
 		e := eventOf(l.Line)
 		before := seen[l.journal][e]
 		seen[l.journal][e] = l.Line
+		broken := listed[list][before] && before.Term != l.Term
+		if l.Origin == FromRelist {
+			if listed[list] == nil {
+				listed[list] = make(map[*Line]bool)
+			}
+			listed[list][l.Line] = true
+		}
 		switch {
 		case before == nil:
 		case l.Type == Gap && lost:
-		case l.Origin == FromRelist && again[list]:
+		case l.Origin == FromRelist && (again[list] || broken):
 		case before.Term != l.Term && r.Lost[l.journal]:
 		default:
 			f.at(l.Line, "journal %d has it in term %d, and at %s in term %d", l.journal, l.Term, before.Where,

@@ -121,6 +121,16 @@ func TestReplicas(t *testing.T) {
 			(*r)[2].journal, (*r)[2].lines[0] = 1, gap(Ahead, "", "30")
 			*r = append(*r, part{0, []string{watched("MODIFIED", "a", "u1", "11")}})
 		}, "", false},
+		{"a list that a takeover ends, and that begins again", func(r *[]part) {
+			*r = append((*r)[:2], part{0, []string{gap("Expired", "14", "30"), list("a", "u1", "28")}},
+				part{0, []string{gap("Expired", "14", "40"), list("a", "u1", "28"), synced("40", 0, 1, 0)}})
+		}, "", false},
+		{"the same in one term", func(r *[]part) {
+			(*r)[2].lines = []string{gap("Expired", "14", "30"), list("a", "u1", "28"), gap("Expired", "14", "40"), list("a", "u1", "28")}
+		}, "and at j:8 in term 3", false},
+		{"the same after a list that has ended", func(r *[]part) {
+			*r = append(*r, part{0, []string{gap("Expired", "31", "40"), list("a", "u1", "28")}})
+		}, "and at j:8 in term 3", false},
 		{"again, and late", func(r *[]part) { (*r)[0].lines[5] = later(3, (*r)[0].lines[5]) }, "from 3s before its end", false},
 		{"again, and just in time", func(r *[]part) { (*r)[0].lines[5] = later(2, (*r)[0].lines[5]) }, "", false},
 		{"again with a hole", func(r *[]part) { (*r)[1].lines = slices.Delete((*r)[1].lines, 1, 2) }, "which term 2 has to have again", false},

@@ -329,7 +329,7 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 				last[l.Term] = at
 			}
 		}
-		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(outsideDoubt(lines)))
+		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1))
 		raw.Journals = append(raw.Journals, lines)
 	}
 	lines, err := replicas.Merge(raw.Journals...)
@@ -410,27 +410,6 @@ func (t *team) readAsOne(ctx context.Context, lines []invariant.Line) error {
 		}
 	}
 	return nil
-}
-
-// outsideDoubt returns the lines that are not after a GAP with CheckpointLost: of that list every object is told, also
-// one that this replica has told before. Where the list has no end, the doubt continues in the next one, whatever its
-// reason.
-func outsideDoubt(lines []invariant.Line) (all []invariant.Line) {
-	doubted, open := make(map[string]bool), make(map[string]bool)
-	for i := range lines {
-		l := &lines[i]
-		switch l.Type {
-		case invariant.Gap:
-			doubted[l.Stream] = l.Reason == invariant.CheckpointLost || doubted[l.Stream] && open[l.Stream]
-			open[l.Stream] = true
-		case invariant.Synced:
-			open[l.Stream] = false
-		}
-		if !doubted[l.Stream] || l.Origin != invariant.FromRelist {
-			all = append(all, *l)
-		}
-	}
-	return all
 }
 
 // before is the last term before one that was seen.

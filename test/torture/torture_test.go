@@ -277,25 +277,3 @@ func TestStrike(t *testing.T) {
 		}
 	}
 }
-
-// After a lost checkpoint, a list that is cut off leaves the next list in doubt, and a complete one does not.
-func TestOutsideDoubt(t *testing.T) {
-	gap := func(reason string) invariant.Line {
-		return invariant.Line{Type: invariant.Gap, Stream: "s", Reason: reason}
-	}
-	synced := invariant.Line{Type: invariant.Synced, Stream: "s"}
-	relisted := invariant.Line{Type: invariant.Deleted, Stream: "s", Origin: invariant.FromRelist}
-	for name, c := range map[string]struct {
-		lines []invariant.Line
-		left  int
-	}{
-		"lost":           {[]invariant.Line{gap(invariant.CheckpointLost), relisted}, 1},
-		"lost, no end":   {[]invariant.Line{gap(invariant.CheckpointLost), relisted, gap("Expired"), relisted}, 2},
-		"lost, then end": {[]invariant.Line{gap(invariant.CheckpointLost), relisted, synced, gap("Expired"), relisted}, 4},
-		"expired twice":  {[]invariant.Line{gap("Expired"), relisted, gap("Expired"), relisted}, 4},
-	} {
-		if got := len(outsideDoubt(c.lines)); got != c.left {
-			t.Errorf("%s: %d lines are left, want %d", name, got, c.left)
-		}
-	}
-}
