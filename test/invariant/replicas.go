@@ -103,9 +103,9 @@ func (r *Replicas) written(journal int, l *Line) time.Time {
 }
 
 // Once checks that no event stands twice in a journal, but where a list repeats what may be known: after a GAP for what
-// was lost, up to the SYNCED, and where a takeover has ended a list, which begins again in a later term. A journal whose
-// daemon lost its checkpoint may repeat in a later term. The GAP with which ids become those of other events can be in
-// another journal.
+// was lost, up to the SYNCED, and where a takeover has ended a list, which begins again in a later term. A journal
+// whose daemon lost its checkpoint may repeat in a later term. The GAP with which ids become those of other events can
+// be in another journal.
 func (r *Replicas) Once() error {
 	type in struct {
 		journal int
