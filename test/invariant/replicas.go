@@ -218,13 +218,14 @@ func (r *Replicas) Again() error {
 }
 
 // follows checks that the watch of each term begins where those before have come to, or earlier, and then has all that
-// they have after that.
+// they have after that. Where it begins within the time of a list, it first has what only that list has told.
 func (r *Replicas) follows(f *faults) {
 	type reader struct {
 		events []eventKey // of watches since the last line of a list
 		at     map[eventKey]int
 		term   uint64
-		next   int // of events, which this term has to have again; -1 is any
+		next   int    // of events, which this term has to have again; -1 is any
+		last   uint64 // the highest version of events
 	}
 	streams := make(map[string]*reader)
 	for _, l := range r.ordered() {
@@ -251,6 +252,11 @@ func (r *Replicas) follows(f *faults) {
 			s.next = at + 1
 			continue
 		}
+		version, _ := number(l.ResourceVersion)
+		if s.next < 0 && version < s.last {
+			continue
+		}
+		s.last = max(s.last, version)
 		s.at[e], s.next = len(s.events), len(s.events)+1
 		s.events = append(s.events, e)
 	}

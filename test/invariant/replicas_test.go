@@ -131,6 +131,13 @@ func TestReplicas(t *testing.T) {
 		{"the same after a list that has ended", func(r *[]part) {
 			*r = append(*r, part{0, []string{gap("Expired", "31", "40"), list("a", "u1", "28")}})
 		}, "and at j:8 in term 3", false},
+		{"a watch from before a list, and what comes after that again", func(r *[]part) {
+			*r = append(*r, part{1, []string{watched("MODIFIED", "d", "u4", "29"), watched("MODIFIED", "a", "u1", "31")}})
+		}, "", false},
+		{"the same with a hole", func(r *[]part) {
+			(*r)[2].lines = append((*r)[2].lines, watched("MODIFIED", "a", "u1", "32"))
+			*r = append(*r, part{1, []string{watched("MODIFIED", "a", "u1", "31"), watched("MODIFIED", "a", "u1", "33")}})
+		}, "which term 4 has to have again", false},
 		{"again, and late", func(r *[]part) { (*r)[0].lines[5] = later(3, (*r)[0].lines[5]) }, "from 3s before its end", false},
 		{"again, and just in time", func(r *[]part) { (*r)[0].lines[5] = later(2, (*r)[0].lines[5]) }, "", false},
 		{"again with a hole", func(r *[]part) { (*r)[1].lines = slices.Delete((*r)[1].lines, 1, 2) }, "which term 2 has to have again", false},
