@@ -17,7 +17,7 @@ const (
 	mostRecent  = 1 << 14 // 256 KiB
 )
 
-// The seeds make hashes that nobody can foresee: uids may be chosen by whoever serves them.
+// Random seeds make the hashes unpredictable, since the server chooses the uids.
 var seed, second = maphash.MakeSeed(), maphash.MakeSeed()
 
 // UIDState is what is known of the uid under a name.

@@ -108,6 +108,42 @@ func TestTakeoverCommitsWhatOthersWrote(t *testing.T) {
 	})
 }
 
+// The same where the first lines of one batch are theirs, and nothing else is.
+func TestTrimCommitsWhatOthersWrote(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		var known []int
+		r.out.onWrite = func(_, size int) (int, error) {
+			n, err := r.store.Count("a")
+			known = append(known, n)
+			return size, err
+		}
+		r.submit(r.batch("a", 4, 100))
+		pass(3 * time.Second)
+		r.leads(2, takeover.Positions{"a": {At: "2"}})
+		r.says("a term begins", []string{"a3", "a4"}, "a=4")
+		if !slices.Equal(known, []int{2}) {
+			t.Errorf("before the write, %v objects were committed", known)
+		}
+	})
+}
+
+// A line that waits for the lease is not written in a later term with the number of the one before.
+func TestWaitsIntoAnotherTerm(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.leads(1, nil)
+		r.may.Store(false)
+		r.events("a", 1)
+		pass(time.Second)
+		r.rec.Replica().Begin(takeover.Term{
+			May: func() bool { return true }, Number: 3, Led: map[uint64]bool{1: true, 2: true},
+		})
+		r.says("another term of its own", []string{"a1"}, "a=1")
+		if text := string(r.out.bytes()); !strings.Contains(text, `{"seq":1,"term":3,`) {
+			t.Errorf("written is %s", text)
+		}
+	})
+}
+
 func TestStandby(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("a", 5)

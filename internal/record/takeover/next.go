@@ -31,17 +31,17 @@ const (
 // Next is the answer to a stream.
 type Next struct {
 	Step Step
-	Why  string // the case, of adoptions or lists
-	Term *Term  // nil where there is one replica
+	Term *Term // nil where there is one replica
 	// Number is that of Term; 0 where there is one replica.
 	Number uint64
 	// Position is what others have published; its At is "" also where a list in this term has taken care of it.
 	Position Position
 	// Restored says that another replica has begun to write of a restore of the server.
-	Restored   bool
-	notAdopted string // the case in adoptions
+	Restored bool
 	// Others says that another replica may have written in any term before.
 	Others bool
+
+	why, notAdopted string // the cases, of both tables where it does not adopt
 }
 
 // question is what the answer to a stream depends on.
@@ -69,11 +69,11 @@ func (r *Replica) Next(own Own) Next {
 	}
 	adoption := first(adoptions, &q)
 	if adoption.then {
-		next.Step, next.Why = Adopt, adoption.when
+		next.Step, next.why = Adopt, adoption.when
 		return next
 	}
 	list := first(lists, &q)
-	next.Step, next.Why, next.notAdopted = list.then, list.when, adoption.when
+	next.Step, next.why, next.notAdopted = list.then, list.when, adoption.when
 	next.Restored = q.othersRestored()
 	if q.listed {
 		next.Position.At = ""

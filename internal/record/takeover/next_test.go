@@ -130,7 +130,7 @@ func (c *situation) ask(t *testing.T) Next {
 func TestNext(t *testing.T) {
 	for _, c := range situations {
 		next := c.ask(t)
-		if next.Step != c.step || next.Why != c.when && next.notAdopted != c.when {
+		if next.Step != c.step || next.why != c.when && next.notAdopted != c.when {
 			t.Errorf("%s: %+v, want step %d", c.when, next, c.step)
 		}
 	}
@@ -175,5 +175,20 @@ func TestNextSays(t *testing.T) {
 	listed := situation{published: Position{At: "7", Restored: 1}, declared: true}
 	if next := listed.ask(t); next.Position != (Position{Restored: 1}) {
 		t.Errorf("after a list in this term: %+v", next)
+	}
+}
+
+// A list that was begun as the leader does not keep a stream from adopting what the next leader publishes.
+func TestAdoptsAfterItsTerm(t *testing.T) {
+	r := NewReplica()
+	leading(r, 5, nil)
+	_, version := r.Positions()
+	r.MarkPublished(version + 9)
+	if err := r.Declare(t.Context(), "a", 5, false, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.Begin(Term{Published: Positions{"a": {At: "7"}}})
+	if next := r.Next(Own{Stream: "a", State: new(checkpoint.Stream)}); next.Step != Adopt || next.Position.At != "7" {
+		t.Errorf("%+v", next)
 	}
 }

@@ -62,6 +62,22 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A position of before a restore is not published in the place of a later one.
+func TestPositionOfBeforeARestore(t *testing.T) {
+	r := NewReplica()
+	leading(r, 3, Positions{"a": {At: "12", Restored: 1}})
+	for _, c := range []struct{ is, want Position }{
+		{Position{At: "41"}, Position{At: "12", Restored: 1}},
+		{Position{At: "42", Restored: 1}, Position{At: "42", Restored: 1}},
+		{Position{At: "20", Restored: 2}, Position{At: "20", Restored: 2}},
+	} {
+		committed(r, r.Term(), "a", checkpoint.Stream{ResourceVersion: c.is.At, Restored: c.is.Restored})
+		if got, _ := r.Positions(); got["a"] != c.want {
+			t.Errorf("after %+v: %+v, want %+v", c.is, got["a"], c.want)
+		}
+	}
+}
+
 // declare calls Declare on a goroutine.
 func declare(t *testing.T, r *Replica, stream string) <-chan error {
 	declared := make(chan error, 1)
