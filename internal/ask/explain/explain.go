@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
@@ -14,6 +15,7 @@ import (
 	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/ask/why"
 	"kubejournal/internal/format/builtin"
+	"kubejournal/internal/format/line"
 	"kubejournal/internal/host/terminal"
 )
 
@@ -119,8 +121,20 @@ func place(r why.Ref) string {
 // doubts returns what may be wrong with an answer: what may have happened to the objects it depends on, between its
 // links and in the minute before the last one, without a line.
 func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, error) {
-	if is.From == nil {
+	if len(is.Versions) == 0 {
 		return nil, nil
+	}
+	from, to, last := is.Versions[0].Made, is.Versions[0], map[string]time.Time{}
+	for _, v := range is.Versions {
+		if v.Made.Before(from) {
+			from = v.Made
+		}
+		if v.Seq > to.Seq {
+			to = v
+		}
+		if v.Origin == line.FromWatch && v.Time.After(last[v.Stream]) {
+			last[v.Stream] = v.Time
+		}
 	}
 	s := &argument.Selection{}
 	for _, l := range is.Looked {
@@ -143,14 +157,15 @@ func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, er
 	if len(s.Objects) == 0 {
 		return nil, nil
 	}
-	from := is.From.Time
-	if from.After(is.From.Made) {
-		from = is.From.Made
-	}
-	all, err := p.j.Uncovered(ctx, s, argument.Moment{Time: from.Add(-lately)}, argument.Moment{Seq: is.To.Seq})
+	all, err := p.j.Uncovered(ctx, s, argument.Moment{Time: from.Add(-lately)}, argument.Moment{Seq: to.Seq})
 	return slices.DeleteFunc(all, func(d question.Doubt) bool {
-		// What was there when the journal began is known.
-		return d.From.IsZero() && !d.To.IsZero() && !d.To.After(from)
+		switch {
+		case d.From.IsZero():
+			return !d.To.IsZero() && !d.To.After(from) // what was there when the journal began is known
+		case d.From.Before(last[d.Stream]): // a line confirms its stream
+			d.From = last[d.Stream]
+		}
+		return !d.From.Before(to.Time)
 	}), err
 }
 

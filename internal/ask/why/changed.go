@@ -13,11 +13,7 @@ import (
 func (w *asker) changed(o *object, all []*object) {
 	c, ok := o.changeOf(nil, func(a, b *Version) bool { return !equal(wanted(a), wanted(b)) })
 	if ok {
-		what := fields(c)
-		l := Link{What: what, Manager: c.writer()}
-		if !c.exact {
-			l.Why = "in a gap: nobody watched then"
-		}
+		what := fields(c) + " changed"
 		switch {
 		case fewer(c.before, c.Version) || more(c.before, c.Version):
 			w.scaled(o, c)
@@ -44,7 +40,7 @@ func (w *asker) changed(o *object, all []*object) {
 		w.gone(earlier)
 		return
 	}
-	w.ends("nothing more: it has not changed since")
+	w.complete = true
 }
 
 // replaced returns the last object whose name another one has taken, nil for none.
@@ -84,9 +80,9 @@ func wanted(v *Version) map[string]any {
 func fields(c change) string {
 	operations, err := changes.Append(nil, c.before.Raw, c.Raw)
 	if err != nil {
-		return "changed"
+		return "something"
 	}
-	return cmp.Or(paths(operations), "changed")
+	return cmp.Or(paths(operations), "something")
 }
 
 // paths returns the first few paths of changes, without those that say nothing.
@@ -134,6 +130,7 @@ func (w *asker) around(o *object, v *Version) {
 				if what = paths(is.Changes); what == "" {
 					continue
 				}
+				what += " changed"
 			}
 			all = append(all, Link{
 				Ref: is.Ref, Resource: is.Resource, Seq: is.Seq, Time: is.Made, What: what, Manager: is.Manager, version: is,

@@ -169,14 +169,20 @@ func (w *asker) held(o *object, asked, d *Version) *Link {
 		Certain: d.Origin == "watch" && asked.Origin == "watch",
 	}
 	if o.Kind == "Namespace" && o.Group == "" {
-		l.Why = "all that was in it is gone"
+		l.Why, l.Rule = "all that was in it is gone", "namespace-content"
+		is := o.previous(d).condition("NamespaceContentRemaining")
+		l.Certain = l.Certain && str(is, "status") == "False"
 		return l
 	}
 	left := asked.finalizers()
-	if len(left) == 0 || took < time.Second {
+	if len(left) == 0 {
 		return nil
 	}
-	l.Why = fmt.Sprintf("held for %s by %s", took.Round(time.Second), strings.Join(left, ", "))
+	held := took.Round(time.Second).String()
+	if took < time.Second {
+		held = "less than a second"
+	}
+	l.Why = fmt.Sprintf("held for %s by %s", held, strings.Join(left, ", "))
 	// The write that takes the last one away deletes the object, and has no line: the line of the deletion still has it.
 	for _, v := range o.versions {
 		if v.Seq <= asked.Seq || v.Raw == nil || v.Partial || v == d {

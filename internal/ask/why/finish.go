@@ -40,8 +40,8 @@ func afterTTL(_ *asker, o *object, v *Version) *cause {
 	}
 	how := map[string]string{"Complete": "completed", "Failed": "failed"}[typ]
 	return &cause{
-		why:  fmt.Sprintf("it had %s %s before, which is its TTL", how, at.Sub(ended)),
-		ends: "nothing more: ttlSecondsAfterFinished says so",
+		why:      fmt.Sprintf("it had %s %s before, which is its TTL", how, at.Sub(ended)),
+		complete: true,
 	}
 }
 
@@ -80,8 +80,8 @@ func beyondHistory(w *asker, o *object, v *Version) *cause {
 		return nil
 	}
 	return &cause{
-		why:  fmt.Sprintf("its CronJob keeps %d such Jobs, and there were %d later ones", limit, later),
-		ends: "nothing more: " + field + " says so",
+		why:      fmt.Sprintf("its CronJob keeps %d such Jobs, and there were %d later ones", limit, later),
+		complete: true,
 	}
 }
 
@@ -118,8 +118,8 @@ func beyondRevisions(w *asker, o *object, v *Version) *cause {
 		return nil
 	}
 	return &cause{
-		why:  fmt.Sprintf("its Deployment keeps %d old ReplicaSets, and there were %d later ones", limit, old),
-		ends: "nothing more: revisionHistoryLimit says so",
+		why:      fmt.Sprintf("its Deployment keeps %d old ReplicaSets, and there were %d later ones", limit, old),
+		complete: true,
 	}
 }
 

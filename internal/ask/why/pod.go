@@ -33,7 +33,7 @@ func disrupted(w *asker, o *object, v *Version) *cause {
 		c.next = func() { w.drained(v) }
 		c.ends = "an audit log says who evicted it"
 	case "PreemptionByScheduler":
-		c.why = "preempted by the scheduler: " + message
+		c.why = "preempted by the scheduler for a pod of higher priority"
 		c.next = func() { w.preempted(o, v) }
 		c.ends = "the journal has no Event that names the pod that took its place"
 	case "DeletionByTaintManager":
@@ -118,7 +118,7 @@ func (w *asker) preempted(o *object, pod *Version) {
 				what += fmt.Sprintf(", priority %d", p)
 			}
 			w.row(Link{What: what, Manager: v.Manager, Lines: []uint64{e.Seq}}, v)
-			w.ends("nothing more: it had the higher priority")
+			w.complete = true
 			return
 		}
 		w.ends("the journal has no line about the pod with uid " + uid + ", which took its place")

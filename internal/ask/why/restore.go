@@ -26,8 +26,8 @@ func groupOf(apiVersion string) string {
 // restore sets what is to be given back of a chain that begins with an object that is gone: the objects that were
 // deleted, but for those that another one of them makes again, as they were before the first line of the chain.
 func (w *asker) restore(o *object, all []*object) {
-	if after(o, all) != nil {
-		return // it is there again
+	if d := o.deleted(); after(o, all) != nil || d == nil || d.Selects {
+		return // it is there again, or may be
 	}
 	first := o.last().Seq
 	var gone []*Version
@@ -44,23 +44,38 @@ func (w *asker) restore(o *object, all []*object) {
 	if asked := o.asked(); asked != nil {
 		first = min(first, asked.Seq)
 	}
-	uids := map[string]bool{}
-	for _, v := range gone {
-		uids[v.UID] = true
-	}
 	for _, v := range slices.Backward(gone) {
-		made := slices.ContainsFunc(v.owners(), func(r owner) bool { return r.controller })
-		if ref, ok := v.controller(); ok && !uids[ref.UID] {
-			w.answer.Restore = nil
-			return // its owner is there, and makes another one if it is to be
-		}
-		if v.Kind != "Node" && !made && !slices.Contains(w.answer.Restore, v.plain()) {
+		if v = w.root(v); v != nil && v.Kind != "Node" && v.Kind != "PersistentVolume" && !w.there(v) && !slices.Contains(w.answer.Restore, v.plain()) {
 			w.answer.Restore = append(w.answer.Restore, v.plain())
 		}
 	}
-	if w.answer.RestoreAt = first - 1; first <= 1 {
+	if w.answer.RestoreAt = first - 1; first <= 1 || len(w.answer.Restore) == 0 {
 		w.answer.Restore, w.answer.RestoreAt = nil, 0
 	}
+}
+
+// there reports whether an object of that name is there again.
+func (w *asker) there(v *Version) bool {
+	return slices.ContainsFunc(w.find(Query{Ref: v.plain()}), func(o *object) bool {
+		return o.UID != v.UID && o.deleted() == nil && o.first().Seq > v.Seq
+	})
+}
+
+// root returns what makes an object that is gone again: itself, or the last version of the object that controls it; nil
+// where that is there, or is not known.
+func (w *asker) root(v *Version) *Version {
+	for range deepest {
+		ref, ok := v.controller()
+		if !ok {
+			return v
+		}
+		of := w.one(ref)
+		if of == nil || of.deleted() == nil || of.deleted().Selects {
+			return nil
+		}
+		v = of.deleted()
+	}
+	return nil
 }
 
 // plain returns the object as a query for restoring has it.

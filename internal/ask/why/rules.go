@@ -1,6 +1,9 @@
 package why
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // level is what a rule can prove.
 type level int
@@ -29,11 +32,12 @@ type rule struct {
 
 // cause is what a rule has found.
 type cause struct {
-	why    string
-	proven bool       // the order of the lines, and that none is missing
-	lines  []*Version // that prove it
-	next   func()     // follows it further; nil: it is the end
-	ends   string     // what would be needed to go on
+	why      string
+	proven   bool       // the order of the lines, and that none is missing
+	lines    []*Version // that prove it
+	next     func()     // follows it further; nil: it is the end
+	ends     string     // what would be needed to go on
+	complete bool       // nothing would
 
 	rule *rule
 }
@@ -128,6 +132,18 @@ func (w *asker) gone(o *object) {
 	w.follow(o, v, d, exact, "deleted")
 }
 
+// going follows why an object is being deleted that is still there.
+func (w *asker) going(o *object) {
+	asked, last := o.asked(), o.whole()
+	l := Link{What: "being deleted"}
+	if left := last.finalizers(); len(left) > 0 {
+		l.Why, l.Rule, l.Certain = "held by "+strings.Join(left, ", "), "finalizers", true
+	}
+	if w.row(l, last) {
+		w.asked(o, asked, "")
+	}
+}
+
 // asked follows why the deletion of an object was asked for that is not gone yet, or was held up.
 func (w *asker) asked(o *object, v *Version, how string) {
 	what := "deletion asked for"
@@ -165,6 +181,7 @@ func (w *asker) follow(o *object, v, shown *Version, exact bool, what string) {
 	if c.next != nil {
 		c.next()
 	}
+	w.complete = w.complete || c.complete
 	w.ends(c.ends)
 }
 
@@ -174,7 +191,10 @@ func (w *asker) unexplained(o *object, v *Version) string {
 		return "the deletion lies in a gap; an audit log says who asked for it"
 	}
 	for _, r := range v.owners() {
-		if w.one(r.Ref) != nil {
+		if of := w.one(r.Ref); of != nil {
+			if d := of.deleted(); d != nil && d.Selects {
+				return "its owner " + word(r.Kind) + " " + r.Name + " was deleted, or left the selection of " + d.Stream
+			}
 			continue
 		}
 		if !w.watched(r.Group, r.Kind) {

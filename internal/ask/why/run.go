@@ -146,6 +146,7 @@ func (w *asker) podNotRunning(o *object) bool {
 		return true
 	}
 	w.broughtBy(o, v, f)
+	w.complete = w.complete || f.image == "" && !f.event
 	w.ends("the pod's log, which is not in the journal")
 	return true
 }
@@ -186,7 +187,7 @@ func (w *asker) missing(of Ref, v *Version) {
 	case !w.watched("", of.Kind):
 		w.ends("the journal does not watch " + word(of.Kind) + "s")
 	default:
-		w.ends("the journal has no line about " + word(of.Kind) + " " + of.Name + ": it was not there")
+		w.ends("the journal has no line about " + word(of.Kind) + " " + of.Name + " from before")
 	}
 }
 
@@ -251,7 +252,7 @@ func (w *asker) workloadNotRunning(o *object) bool {
 		if is := v.condition(c.typ); str(is, "status") == c.status {
 			w.row(Link{What: str(is, "reason"), Why: str(is, "message"), Rule: "status", Certain: true}, v)
 			w.failingPod(o)
-			w.ends("nothing more: its condition says so")
+			w.complete = true
 			return true
 		}
 	}

@@ -260,7 +260,7 @@ func (w *asker) scaledBy(o *object, c change, ref Ref) {
 		w.row(l, c.Version)
 		w.ends("the change of the template is older than the journal's lines about it")
 	case scaled && fewer(replicas.before, replicas.Version):
-		l.Why, l.Rule, l.Certain = "the deployment was scaled down", "scale-down", proven && c.exact
+		l.Why, l.Rule, l.Certain = "the deployment was scaled down", "deployment-replicas", proven && c.exact
 		l.Lines = append(l.Lines, replicas.Seq)
 		if w.row(l, c.Version) {
 			w.written(d, replicas)

@@ -97,8 +97,8 @@ type Answer struct {
 
 	// Looked are the objects on which the answer depends.
 	Looked []Ref `json:"-"`
-	// From and To are the lines between which it looked for causes.
-	From, To *Version `json:"-"`
+	// Versions are the lines of the links.
+	Versions []*Version `json:"-"`
 }
 
 // Link is something that happened, and why, which is what the next link is about.
@@ -124,7 +124,9 @@ type asker struct {
 	known  map[Query][]*object
 	answer *Answer
 	depth  int
-	err    error
+	// complete says that the last link is what began it: nothing is needed to go on.
+	complete bool
+	err      error
 }
 
 // deepest bounds a chain.
@@ -150,27 +152,19 @@ func Ask(ctx context.Context, past Past, of Ref) (*Answer, error) {
 		w.again(o, all)
 		w.gone(o)
 		w.restore(o, all)
+	case o.asked() != nil:
+		w.answer.Question = Gone
+		w.going(o)
 	case w.notRunning(o):
 		w.answer.Question = NotRunning
 	default:
 		w.answer.Question = Changed
 		w.changed(o, all)
 	}
-	w.span()
-	return w.answer, w.err
-}
-
-// span sets between which lines the answer looked.
-func (w *asker) span() {
 	for i := range w.answer.Links {
-		v := w.answer.Links[i].version
-		if w.answer.From == nil || v.Seq < w.answer.From.Seq {
-			w.answer.From = v
-		}
-		if w.answer.To == nil || v.Seq > w.answer.To.Seq {
-			w.answer.To = v
-		}
+		w.answer.Versions = append(w.answer.Versions, w.answer.Links[i].version)
 	}
+	return w.answer, w.err
 }
 
 // find returns the objects that a query selects.
@@ -217,7 +211,7 @@ func (w *asker) watched(group, kind string) bool {
 
 // ends says why the chain goes no further.
 func (w *asker) ends(text string) {
-	if w.answer.Ends == "" {
+	if w.answer.Ends == "" && !w.complete {
 		w.answer.Ends = text
 	}
 }
