@@ -85,16 +85,17 @@ func (w *asker) cause(o *object, v *Version) (c *cause, ends string) {
 		switch {
 		case r.level == likely:
 			guesses = append(guesses, found)
-		case best == nil || best.rule.level == likely:
+		case best == nil || !best.proven && found.proven:
+			if best != nil && best.rule.level == named {
+				found.proven = false // as below
+			}
 			best = found
 		}
 	}
 	switch {
-	case best != nil && best.rule.level == named:
-		return best, ""
 	case best != nil:
 		// What also fits may have come first.
-		best.proven = best.proven && len(guesses) == 0
+		best.proven = best.proven && (best.rule.level == named || len(guesses) == 0)
 		return best, ""
 	case len(guesses) == 1:
 		return guesses[0], ""

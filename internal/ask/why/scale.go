@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,8 @@ const lately = time.Minute
 // controllers is the field manager of Kubernetes' own controllers.
 const controllers = "kube-controller-manager"
 
-// byController finds an Event of the owner's controller that says that it has deleted the object.
+// byController finds an Event of the owner's controller that says that it has deleted the object. A field manager is
+// what a writer calls itself: it is certain only where the owner shows a reason too.
 func byController(w *asker, o *object, v *Version) *cause {
 	ref, ok := v.controller()
 	if !ok {
@@ -39,7 +41,7 @@ func byController(w *asker, o *object, v *Version) *cause {
 			continue
 		}
 		c := &cause{
-			why: "deleted by its " + of.Kind, proven: true, lines: []*Version{e},
+			why: "deleted by its " + of.Kind, lines: []*Version{e},
 			ends: "the journal has no line that says why its " + of.Kind + " did so",
 		}
 		w.why(c, o, of, v)
@@ -53,13 +55,13 @@ func (w *asker) why(c *cause, o, of *object, v *Version) {
 	switch of.Kind {
 	case "ReplicaSet", "StatefulSet":
 		if down, ok := scaledFor(o, of, v); ok {
-			c.why = "its " + of.Kind + " was scaled down"
+			c.why, c.ends = "its "+of.Kind+" was scaled down", ""
 			c.next = func() { w.scaled(of, down) }
-			c.ends = ""
+			c.proven = down.exact
 		}
 	case "CronJob":
 		c.why, c.ends = "its CronJob keeps no more Jobs (history limit)", ""
-		if !finished(v) {
+		if c.complete = finished(v); !c.complete {
 			c.why = "its CronJob replaced it by the next one"
 			if p := of.at(v); p == nil || p.text("spec", "concurrencyPolicy") != "Replace" {
 				c.why = "deleted by its CronJob"
@@ -247,20 +249,21 @@ func (w *asker) scaledBy(o *object, c change, ref Ref) {
 	scaled = scaled && apart(replicas.Time, c.Time) < lately
 	old := !sameTemplate(now, c.Version)
 	_, proven := before(now, c.Version)
+	proven = proven && c.exact && c.Manager == controllers && (!old || w.current(d, now, c))
 	switch {
 	case old && templated:
 		l.Why, l.Rule = "the deployment was rolled out with another template", "rollout"
-		l.Certain = proven && c.exact && !(scaled && replicas.Seq > template.Seq)
+		l.Certain = proven && !(scaled && replicas.Seq > template.Seq)
 		l.Lines = append(l.Lines, template.Seq)
 		if w.row(l, c.Version) {
 			w.rolled(template)
 		}
 	case old:
-		l.Why, l.Rule, l.Certain = "the deployment has another template", "rollout", proven && c.exact && !scaled
+		l.Why, l.Rule, l.Certain = "the deployment has another template", "rollout", proven && !scaled
 		w.row(l, c.Version)
 		w.ends("the change of the template is older than the journal's lines about it")
 	case scaled && fewer(replicas.before, replicas.Version):
-		l.Why, l.Rule, l.Certain = "the deployment was scaled down", "deployment-replicas", proven && c.exact
+		l.Why, l.Rule, l.Certain = "the deployment was scaled down", "deployment-replicas", proven
 		l.Lines = append(l.Lines, replicas.Seq)
 		if w.row(l, c.Version) {
 			w.written(d, replicas)
@@ -269,6 +272,22 @@ func (w *asker) scaledBy(o *object, c change, ref Ref) {
 		w.row(l, c.Version)
 		w.ends("the journal has no change of the Deployment that explains it")
 	}
+}
+
+// current reports whether the journal has another ReplicaSet that is of the template that a Deployment has: then
+// templates can be compared.
+func (w *asker) current(d *object, now *Version, c change) bool {
+	for _, rs := range w.find(Query{Ref: Ref{Group: "apps", Kind: "ReplicaSet", Namespace: d.Namespace}, Owner: d.UID}) {
+		if rs.UID == c.UID {
+			continue
+		}
+		for _, v := range rs.versions {
+			if v.has("spec", "template") && !v.Partial && sameTemplate(now, v) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // rolled adds the change of a template, and what it changed.
@@ -308,27 +327,20 @@ func sameTemplate(deployment, rs *Version) bool {
 	return equal(withoutHash(a), withoutHash(b))
 }
 
-// withoutHash returns a template without the label that makes its ReplicaSet's pods others.
+// withoutHash returns a template without what its ReplicaSet adds to it.
 func withoutHash(template map[string]any) map[string]any {
 	metadata, _ := template["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
-	all := map[string]any{}
-	for key, value := range template {
-		all[key] = value
+	labels, metadata, template = cloned(labels), cloned(metadata), cloned(template)
+	delete(labels, "pod-template-hash")
+	delete(metadata, "creationTimestamp")
+	metadata["labels"], template["metadata"] = labels, metadata
+	return template
+}
+
+func cloned(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
 	}
-	m := map[string]any{}
-	for key, value := range metadata {
-		if key != "creationTimestamp" {
-			m[key] = value
-		}
-	}
-	l := map[string]any{}
-	for key, value := range labels {
-		if key != "pod-template-hash" {
-			l[key] = value
-		}
-	}
-	m["labels"] = l
-	all["metadata"] = m
-	return all
+	return maps.Clone(m)
 }
