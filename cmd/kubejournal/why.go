@@ -47,9 +47,6 @@ func newWhyCommand() *cobra.Command {
 			f.paged = f.output != "json"
 			f.To, f.State = at, true
 			return f.ask(cmd, args, func(all []answer.Asked, _ *answer.Output) error {
-				if err := checkOne(len(all), at); err != nil {
-					return err
-				}
 				return answer.Each(all, func(a answer.Asked) error {
 					s := a.Selection
 					if len(s.Objects) != 1 || !s.Objects[0].IsOne() {

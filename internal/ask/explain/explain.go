@@ -54,7 +54,7 @@ func (w *Why) Print(ctx context.Context, a *answer.Asked, doubts []question.Doub
 		return err
 	}
 	doubts = slices.Concat(doubts, more)
-	back := w.giveBack(is)
+	back := w.giveBack(is, a)
 	if w.Format == "json" {
 		err = a.Output.JSON(struct {
 			Cluster string `json:"cluster,omitempty"`
@@ -78,6 +78,7 @@ func (p *past) one(ctx context.Context, s *argument.Selection) (*why.Ref, error)
 		why.Ref
 		seq  uint64
 		gone bool
+		all  bool // a stream without a selector has it
 	}
 	all, err := archive.Again(p.j.Journal, func() (map[string]*state, error) {
 		all := map[string]*state{}
@@ -85,9 +86,15 @@ func (p *past) one(ctx context.Context, s *argument.Selection) (*why.Ref, error)
 			if err != nil {
 				return nil, err
 			}
-			if is := versionOf(v.Fields); !v.AboutStream() && !v.SaysRemoved() && is.UID != "" {
-				all[is.UID] = &state{is.Ref, is.Seq, is.Type == "DELETED"}
+			is := versionOf(v.Fields)
+			if v.AboutStream() || v.SaysRemoved() || is.UID == "" {
+				continue
 			}
+			was := all[is.UID]
+			if was != nil && was.all && is.Selects {
+				continue
+			}
+			all[is.UID] = &state{is.Ref, is.Seq, is.Type == line.Deleted, !is.Selects}
 		}
 		return all, nil
 	})
@@ -170,14 +177,14 @@ func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, er
 }
 
 // giveBack returns the command that gives back what is gone, "" where there is nothing.
-func (w *Why) giveBack(is *why.Answer) string {
+func (w *Why) giveBack(is *why.Answer, a *answer.Asked) string {
 	if len(is.Restore) == 0 {
 		return ""
 	}
 	args := []string{"kubejournal", "get"}
 	namespace := ""
 	for _, r := range is.Restore {
-		if r.Kind == "Namespace" && r.Group == "" && len(is.Restore) == 1 {
+		if r.Kind == "Namespace" && r.Group == "" && is.Links[0].Kind == "Namespace" {
 			args = append(args, terminal.ShellWord("*")) // with all that was in it
 			namespace = r.Name
 			continue
@@ -192,8 +199,16 @@ func (w *Why) giveBack(is *why.Answer) string {
 	if namespace != "" {
 		args = append(args, "-n", terminal.ShellWord(namespace))
 	}
-	args = append(args, "--at", fmt.Sprintf("seq:%d", is.RestoreAt), "--clean")
-	for _, f := range w.Flags {
+	at := argument.Moment{Seq: is.RestoreAt}
+	if a.Journal.Merged() { // whose lines have no numbers of their own
+		at = argument.Moment{Time: is.RestoreBefore.Add(-1)}
+	}
+	args = append(args, "--at", at.Text(), "--clean")
+	flags := w.Flags
+	if a.Cluster != "" {
+		flags = append(slices.Clip(flags), "--cluster", a.Cluster)
+	}
+	for _, f := range flags {
 		args = append(args, terminal.ShellWord(f))
 	}
 	return strings.Join(args, " ") + " | kubectl apply -f -"
@@ -298,9 +313,7 @@ func (t *table) lines() (all []string) {
 	}
 	if left := t.width - widths[0] - widths[3] - 6; t.width > 0 && widths[1]+widths[2] > left {
 		const least = 24
-		if widths[1] > left/2 {
-			widths[1] = max(left/2, min(widths[1], left-widths[2]))
-		}
+		widths[1] = min(widths[1], max(left/2, left-widths[2]))
 		widths[2] = max(left-widths[1], least)
 	}
 	for _, r := range t.rows {

@@ -169,9 +169,11 @@ func (w *asker) held(o *object, asked, d *Version) *Link {
 		Certain: d.Origin == "watch" && asked.Origin == "watch",
 	}
 	if o.Kind == "Namespace" && o.Group == "" {
-		l.Why, l.Rule = "all that was in it is gone", "namespace-content"
-		is := o.previous(d).condition("NamespaceContentRemaining")
-		l.Certain = l.Certain && str(is, "status") == "False"
+		l.Rule = ""
+		if is := o.previous(d).condition("NamespaceContentRemaining"); str(is, "status") == "False" {
+			l.Why, l.Rule = "all that was in it is gone", "namespace-content"
+		}
+		l.Certain = l.Certain && l.Rule != ""
 		return l
 	}
 	left := asked.finalizers()
@@ -199,7 +201,7 @@ func (w *asker) held(o *object, asked, d *Version) *Link {
 		left = v.finalizers()
 	}
 	if len(left) == 0 {
-		l.Certain = false // it went for another reason, such as the end of a grace period
+		return nil // it went for another reason, such as the end of a grace period
 	}
 	return l
 }

@@ -16,8 +16,12 @@ type object struct {
 	versions []*Version
 }
 
-// once returns versions without those that another stream has too.
+// once returns versions without those that another stream has too, and without deletions that another stream, which has
+// no selector, would have.
 func once(all []*Version) (kept []*Version) {
+	if slices.ContainsFunc(all, func(v *Version) bool { return !v.Selects }) {
+		all = slices.DeleteFunc(all, func(v *Version) bool { return v.Selects && v.Type == line.Deleted })
+	}
 	slices.SortStableFunc(all, func(a, b *Version) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i, v := range all {
 		repeat := v.Version > 0 && slices.ContainsFunc(all[:i], func(o *Version) bool {

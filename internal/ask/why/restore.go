@@ -8,12 +8,6 @@ import (
 // word is a kind as people write it.
 func word(kind string) string { return strings.ToLower(kind) }
 
-// name returns a manager without its subresource.
-func name(manager string) string {
-	manager, _, _ = strings.Cut(manager, "/")
-	return manager
-}
-
 // groupOf returns the group of an apiVersion.
 func groupOf(apiVersion string) string {
 	group, _, ok := strings.Cut(apiVersion, "/")
@@ -49,8 +43,19 @@ func (w *asker) restore(o *object, all []*object) {
 			w.answer.Restore = append(w.answer.Restore, v.plain())
 		}
 	}
-	if w.answer.RestoreAt = first - 1; first <= 1 || len(w.answer.Restore) == 0 {
-		w.answer.Restore, w.answer.RestoreAt = nil, 0
+	if first <= 1 || len(w.answer.Restore) == 0 {
+		w.answer.Restore = nil
+		return
+	}
+	w.answer.RestoreAt = first - 1
+	for _, all := range w.known {
+		for _, o := range all {
+			for _, v := range o.versions {
+				if v.Seq == first {
+					w.answer.RestoreBefore = v.Time
+				}
+			}
+		}
 	}
 }
 

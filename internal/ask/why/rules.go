@@ -71,6 +71,7 @@ func (w *asker) cause(o *object, v *Version) (c *cause, ends string) {
 	case v.Raw == nil:
 		return nil, "the journal does not have the object: its stream has another payload"
 	}
+	looked := len(w.answer.Looked)
 	var best *cause
 	var guesses []*cause
 	for _, r := range deletions() {
@@ -96,6 +97,9 @@ func (w *asker) cause(o *object, v *Version) (c *cause, ends string) {
 	case best != nil:
 		// What also fits may have come first.
 		best.proven = best.proven && (best.rule.level == named || len(guesses) == 0)
+		if best.proven {
+			w.answer.Looked = w.answer.Looked[:looked] // what is certain depends on nothing else
+		}
 		return best, ""
 	case len(guesses) == 1:
 		return guesses[0], ""

@@ -224,7 +224,7 @@ func (w *asker) broughtBy(o *object, v *Version, f failure) {
 		// It failed after that change, which is all that is known.
 		w.row(Link{What: "created", Why: "from the template that was changed then", Rule: "rollout"}, o.first())
 	} else {
-		w.row(Link{What: "created", Why: "its image came with this change of " + word(top.Kind) + " " + top.Name,
+		w.row(Link{What: "created", Why: "its image came with this change",
 			Rule: "rollout", Certain: c.exact && l.Certain}, o.first())
 	}
 	w.rolled(c)

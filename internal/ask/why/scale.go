@@ -58,6 +58,10 @@ func (w *asker) why(c *cause, o, of *object, v *Version) {
 			c.why, c.ends = "its "+of.Kind+" was scaled down", ""
 			c.next = func() { w.scaled(of, down) }
 			c.proven = down.exact
+		} else if t, ok := of.changeOf(v, templateChanged); ok && of.Kind == "StatefulSet" && hashOf(v) != "" &&
+			hashOf(v) != of.at(v).text("status", "updateRevision") {
+			c.why, c.ends = "its StatefulSet was rolled out", ""
+			c.next = func() { w.rolled(t) }
 		}
 	case "CronJob":
 		c.why, c.ends = "its CronJob keeps no more Jobs (history limit)", ""
@@ -173,7 +177,7 @@ func (w *asker) wrote(c change, what string) {
 	if l.Manager == "" {
 		w.ends("the writer is not known; an audit log says who it was")
 	} else {
-		w.ends("an audit log says who was behind " + name(l.Manager))
+		w.ends("an audit log says who was behind it")
 	}
 }
 
@@ -252,7 +256,7 @@ func (w *asker) scaledBy(o *object, c change, ref Ref) {
 	proven = proven && c.exact && c.Manager == controllers && (!old || w.current(d, now, c))
 	switch {
 	case old && templated:
-		l.Why, l.Rule = "the deployment was rolled out with another template", "rollout"
+		l.Why, l.Rule = "the deployment was rolled out", "rollout"
 		l.Certain = proven && !(scaled && replicas.Seq > template.Seq)
 		l.Lines = append(l.Lines, template.Seq)
 		if w.row(l, c.Version) {

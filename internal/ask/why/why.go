@@ -13,6 +13,7 @@ package why
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"kubejournal/internal/format/line"
@@ -91,9 +92,10 @@ type Answer struct {
 	Ends string `json:"ends,omitempty"`
 	// Before are changes of the minute before the last link that are no known cause.
 	Before []Link `json:"before,omitempty"`
-	// Restore are the objects to give back, as they were at the line RestoreAt.
-	Restore   []Ref  `json:"restore,omitempty"`
-	RestoreAt uint64 `json:"restoreAt,omitempty"`
+	// Restore are the objects to give back, as they were at the line RestoreAt, before RestoreBefore.
+	Restore       []Ref     `json:"restore,omitempty"`
+	RestoreAt     uint64    `json:"restoreAt,omitempty"`
+	RestoreBefore time.Time `json:"-"`
 
 	// Looked are the objects on which the answer depends.
 	Looked []Ref `json:"-"`
@@ -169,6 +171,9 @@ func Ask(ctx context.Context, past Past, of Ref) (*Answer, error) {
 
 // find returns the objects that a query selects.
 func (w *asker) find(q Query) []*object {
+	if q.About == "" && q.Owner == "" && q.Name != "" && !slices.Contains(w.answer.Looked, q.Ref) {
+		w.answer.Looked = append(w.answer.Looked, q.Ref)
+	}
 	if all, known := w.known[q]; known || w.err != nil {
 		return all
 	}
@@ -184,9 +189,6 @@ func (w *asker) find(q Query) []*object {
 		}
 	}
 	w.known[q] = all
-	if q.About == "" && q.Owner == "" && q.Name != "" {
-		w.answer.Looked = append(w.answer.Looked, q.Ref)
-	}
 	return all
 }
 
