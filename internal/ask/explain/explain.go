@@ -297,7 +297,7 @@ func (t *table) add(l *why.Link) {
 		}
 	}
 	what := strings.ToLower(l.Kind) + " " + l.Name
-	if strings.HasPrefix(l.What, "deletion asked") || strings.Contains(l.What, " ") && !strings.HasPrefix(l.What, "created") {
+	if strings.Contains(l.What, " ") && !strings.HasPrefix(l.What, "created") {
 		what += ":"
 	}
 	t.rows = append(t.rows, [4]string{when, safe(what + " " + l.What), safe(reason), seq})

@@ -159,12 +159,14 @@ func versionOf(l *line.Fields) *why.Version {
 	stream := l.StreamName()
 	v := &why.Version{
 		Ref: why.Ref{
-			Group: l.Unquoted(line.FieldGroup), Kind: l.Unquoted(line.FieldKind), Namespace: l.Unquoted(line.FieldNamespace),
-			Name: l.Unquoted(line.FieldName), UID: l.Unquoted(line.FieldUID),
+			Group: l.Unquoted(line.FieldGroup), Kind: l.Unquoted(line.FieldKind),
+			Namespace: l.Unquoted(line.FieldNamespace), Name: l.Unquoted(line.FieldName),
+			UID: l.Unquoted(line.FieldUID),
 		},
 		Resource: l.Unquoted(line.FieldResource), Stream: l.Unquoted(line.FieldStream), Seq: l.Seq,
 		Time: l.Time, Made: l.Time, Type: l.Type(), Origin: l.Origin(), Selects: stream.Selects(),
-		Manager: l.Unquoted(line.FieldManager), Raw: slices.Clone(l.Object), Changes: slices.Clone(l.Value(line.FieldChanges)),
+		Manager: l.Unquoted(line.FieldManager), Raw: slices.Clone(l.Object),
+		Changes: slices.Clone(l.Value(line.FieldChanges)),
 		Partial: l.Incomplete(),
 	}
 	if made, late := l.Late(); late {

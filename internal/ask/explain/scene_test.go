@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 //	TIME GAP STREAM since=TIME
 //	{a line as JSON}
 //
-// An object is in namespace shop, if it is in any, and keeps what earlier lines of its uid have given it. deleting gives
-// it a deletionTimestamp, so many seconds later.
+// An object is in namespace shop, if it is in any, and keeps what earlier lines of its uid have given it. deleting
+// gives it a deletionTimestamp, so many seconds later.
 func TestScenes(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) < 40 {

@@ -54,6 +54,8 @@ func replaced(o *object, all []*object) (last *object) {
 	return last
 }
 
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
 // wanted returns an object without its status, and without what the server and controllers note in its metadata.
 func wanted(v *Version) map[string]any {
 	all := map[string]any{}
@@ -68,7 +70,7 @@ func wanted(v *Version) map[string]any {
 	annotations := map[string]any{}
 	of, _ := v.get("metadata", "annotations").(map[string]any)
 	for key, value := range of {
-		if key != "kubectl.kubernetes.io/last-applied-configuration" && !strings.HasPrefix(key, "deployment.kubernetes.io/") {
+		if key != lastApplied && !strings.HasPrefix(key, "deployment.kubernetes.io/") {
 			annotations[key] = value
 		}
 	}
@@ -95,7 +97,8 @@ func paths(operations []byte) string {
 		path := strings.TrimPrefix(str(op, "path"), "/")
 		part, _, _ := strings.Cut(path, "/")
 		skip := part == "status" || slices.ContainsFunc([]string{
-			"metadata/resourceVersion", "metadata/generation", "metadata/managedFields", "metadata/annotations/kubectl.kubernetes.io~1last",
+			"metadata/resourceVersion", "metadata/generation", "metadata/managedFields",
+			"metadata/annotations/kubectl.kubernetes.io~1last",
 		}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 		if !skip && path != "" {
 			all = append(all, strings.NewReplacer("/", ".", "~1", "/", "~0", "~").Replace(path))
@@ -108,6 +111,9 @@ func paths(operations []byte) string {
 	return strings.Join(all, ", ")
 }
 
+// noPeople are writers that follow what others have written.
+var noPeople = []string{"", controllers, "kubelet", "kube-scheduler"}
+
 // around adds what else was changed in the namespace within the minute before, as far as its writer is no controller.
 func (w *asker) around(o *object, v *Version) {
 	if o.Namespace == "" {
@@ -118,8 +124,8 @@ func (w *asker) around(o *object, v *Version) {
 	for _, other := range w.find(Query{Ref: Ref{Namespace: o.Namespace}, Lately: v}) {
 		for _, is := range other.versions {
 			who, _, _ := strings.Cut(is.Manager, "/")
-			if other.UID == o.UID || is.Event != nil || is.Origin != line.FromWatch || apart(is.Time, v.Time) > lately ||
-				who == "" || who == controllers || who == "kubelet" || who == "kube-scheduler" {
+			if other.UID == o.UID || is.Event != nil || is.Origin != line.FromWatch ||
+				apart(is.Time, v.Time) > lately || slices.Contains(noPeople, who) {
 				continue
 			}
 			if earlier, _ := before(is, v); !earlier {
@@ -133,7 +139,8 @@ func (w *asker) around(o *object, v *Version) {
 				what += " changed"
 			}
 			all = append(all, Link{
-				Ref: is.Ref, Resource: is.Resource, Seq: is.Seq, Time: is.Made, What: what, Manager: is.Manager, version: is,
+				Ref: is.Ref, Resource: is.Resource, Seq: is.Seq, Time: is.Made, What: what, Manager: is.Manager,
+				version: is,
 			})
 		}
 	}

@@ -109,7 +109,8 @@ func withDefinition(w *asker, _ *object, v *Version) *cause {
 		return nil
 	}
 	name := v.Resource + "." + v.Group
-	for _, crd := range w.find(Query{Ref: Ref{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: name}}) {
+	definition := Ref{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: name}
+	for _, crd := range w.find(Query{Ref: definition}) {
 		asked := crd.asked()
 		if asked == nil || !slices.Contains(asked.texts("metadata", "finalizers"), cleanup) {
 			continue
@@ -185,7 +186,7 @@ func (w *asker) held(o *object, asked, d *Version) *Link {
 		held = "less than a second"
 	}
 	l.Why = fmt.Sprintf("held for %s by %s", held, strings.Join(left, ", "))
-	// The write that takes the last one away deletes the object, and has no line: the line of the deletion still has it.
+	// The write that takes the last one away deletes the object, and has no line: that of the deletion still has it.
 	for _, v := range o.versions {
 		if v.Seq <= asked.Seq || v.Raw == nil || v.Partial || v == d {
 			continue

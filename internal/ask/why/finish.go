@@ -56,7 +56,7 @@ func beyondHistory(w *asker, o *object, v *Version) *cause {
 	if of == nil || typ == "" || of.at(v) == nil {
 		return nil
 	}
-	if is, _ := of.there(v); !is {
+	if !of.there(v) {
 		return nil
 	}
 	field, limit := "successfulJobsHistoryLimit", 3
@@ -69,7 +69,7 @@ func beyondHistory(w *asker, o *object, v *Version) *cause {
 	later := 0
 	for _, other := range w.find(Query{Ref: Ref{Group: "batch", Kind: "Job", Namespace: o.Namespace}, Owner: of.UID}) {
 		is := other.at(v)
-		if there, _ := other.there(v); other.UID == o.UID || !there || is == nil {
+		if other.UID == o.UID || !other.there(v) || is == nil {
 			continue
 		}
 		if how, _ := finishedAs(is); how == typ && is.when("status", "startTime").After(v.when("status", "startTime")) {
@@ -97,7 +97,7 @@ func beyondRevisions(w *asker, o *object, v *Version) *cause {
 	if of == nil || of.at(v) == nil || replicas+left > 0 {
 		return nil
 	}
-	if is, _ := of.there(v); !is || !v.has("spec", "template") || sameTemplate(of.at(v), v) {
+	if !of.there(v) || !v.has("spec", "template") || sameTemplate(of.at(v), v) {
 		return nil
 	}
 	limit := 10
@@ -105,9 +105,9 @@ func beyondRevisions(w *asker, o *object, v *Version) *cause {
 		limit = n
 	}
 	old := 0
-	for _, other := range w.find(Query{Ref: Ref{Group: "apps", Kind: "ReplicaSet", Namespace: o.Namespace}, Owner: of.UID}) {
+	for _, other := range w.replicaSets(of) {
 		is := other.at(v)
-		if there, _ := other.there(v); other.UID == o.UID || !there || is == nil || sameTemplate(of.at(v), is) {
+		if other.UID == o.UID || !other.there(v) || is == nil || sameTemplate(of.at(v), is) {
 			continue
 		}
 		if revision(is) > revision(v) {

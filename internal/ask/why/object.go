@@ -65,8 +65,8 @@ func (o *object) asked() *Version {
 	return nil
 }
 
-// request returns the version at which the deletion was asked for, as far as there is one, and whether it was just then:
-// between it and the version before there was no other.
+// request returns the version at which the deletion was asked for, as far as there is one, and whether it was just
+// then: between it and the version before there was no other.
 func (o *object) request() (v *Version, exact bool) {
 	if v = o.asked(); v != nil {
 		return v, v.Origin == line.FromWatch && v != o.first()
@@ -92,17 +92,14 @@ func (o *object) at(v *Version) (last *Version) {
 	return last
 }
 
-// there reports whether the object was there at another object's version, and whether that is proven.
-func (o *object) there(v *Version) (is, proven bool) {
-	begun, proven := before(o.first(), v)
+// there reports whether the object was there at another object's version.
+func (o *object) there(v *Version) bool {
+	begun, _ := before(o.first(), v)
 	if o.first().Origin == line.FromSnapshot && o.first().Seq < v.Seq {
 		begun = true
 	}
-	if d := o.deleted(); d != nil {
-		ended, sure := before(d, v)
-		return begun && !ended, proven && sure
-	}
-	return begun, proven
+	ended, _ := before(o.deleted(), v)
+	return begun && !ended
 }
 
 // previous returns the whole version before one, nil for none.
@@ -125,7 +122,7 @@ type change struct {
 	exact  bool     // no version is missing in between
 }
 
-// changeOf returns the last change of a value up to a version of another object for which is holds; ok is false for none.
+// changeOf returns the last change, up to a version of another object, for which is holds; ok is false for none.
 func (o *object) changeOf(upTo *Version, is func(before, now *Version) bool) (last change, ok bool) {
 	var was *Version
 	for _, v := range o.versions {

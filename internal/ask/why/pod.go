@@ -34,7 +34,7 @@ func disrupted(w *asker, o *object, v *Version) *cause {
 		c.ends = "an audit log says who evicted it"
 	case "PreemptionByScheduler":
 		c.why = "preempted by the scheduler for a pod of higher priority"
-		c.next = func() { w.preempted(o, v) }
+		c.next = func() { w.preempted(o) }
 		c.ends = "the journal has no Event that names the pod that took its place"
 	case "DeletionByTaintManager":
 		c.why = "its node got a taint that it does not tolerate"
@@ -102,7 +102,7 @@ func (c *change) writer() string {
 var uidForm = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // preempted adds the pod that took the place of one, where an Event names it.
-func (w *asker) preempted(o *object, pod *Version) {
+func (w *asker) preempted(o *object) {
 	for _, e := range w.events(o.Ref) {
 		if e.Event.Reason != "Preempted" {
 			continue
@@ -111,7 +111,7 @@ func (w *asker) preempted(o *object, pod *Version) {
 		if uid == "" || uid == o.UID {
 			continue
 		}
-		for _, other := range w.find(Query{Ref: Ref{Kind: "Pod", UID: uid}}) {
+		if other := w.one(Ref{Kind: "Pod", UID: uid}); other != nil {
 			v := other.first()
 			what := "created"
 			if p, ok := v.number("spec", "priority"); ok {

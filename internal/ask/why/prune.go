@@ -32,9 +32,12 @@ func prunedByHelm(w *asker, _ *object, v *Version) *cause {
 				if earlier, _ := before(is, v); !earlier {
 					continue
 				}
-				found := is
+				found, done := is, "uninstalled"
+				if upgrade {
+					done = "upgraded"
+				}
 				return &cause{
-					why:   fmt.Sprintf("Helm release %s was %s", release, map[bool]string{true: "upgraded", false: "uninstalled"}[upgrade]),
+					why:   fmt.Sprintf("Helm release %s was %s", release, done),
 					lines: []*Version{found},
 					next:  func() { w.row(Link{What: "release " + status, Manager: found.Manager}, found) },
 					ends:  "an audit log says who ran helm",
@@ -60,8 +63,9 @@ func prunedByArgo(w *asker, o *object, v *Version) *cause {
 	for _, a := range w.find(Query{Ref: Ref{Group: "argoproj.io", Kind: "Application", Name: app}}) {
 		for _, is := range a.versions {
 			earlier, _ := before(is, v)
-			if asked := a.asked(); is == asked && earlier && apart(is.Time, v.Time) < lately &&
-				strings.Contains(strings.Join(is.texts("metadata", "finalizers"), " "), "resources-finalizer.argocd.argoproj.io") {
+			finalizers := strings.Join(is.texts("metadata", "finalizers"), " ")
+			if is == a.asked() && earlier && apart(is.Time, v.Time) < lately &&
+				strings.Contains(finalizers, "resources-finalizer.argocd.argoproj.io") {
 				return &cause{
 					why: "the Argo CD application " + app + " was being deleted", lines: []*Version{is},
 					next: func() { w.asked(a, is, "") },
@@ -77,9 +81,8 @@ func prunedByArgo(w *asker, o *object, v *Version) *cause {
 					return &cause{
 						why: "the Argo CD application " + app + " pruned it", lines: []*Version{is},
 						next: func() {
-							w.row(Link{
-								What: "synced to " + is.text("status", "operationState", "syncResult", "revision"), Manager: is.Manager,
-							}, is)
+							revision := is.text("status", "operationState", "syncResult", "revision")
+							w.row(Link{What: "synced to " + revision, Manager: is.Manager}, is)
 						},
 						ends: "the repository says who took it out",
 					}

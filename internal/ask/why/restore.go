@@ -39,7 +39,11 @@ func (w *asker) restore(o *object, all []*object) {
 		first = min(first, asked.Seq)
 	}
 	for _, v := range slices.Backward(gone) {
-		if v = w.root(v); v != nil && v.Kind != "Node" && v.Kind != "PersistentVolume" && !w.there(v) && !slices.Contains(w.answer.Restore, v.plain()) {
+		v = w.root(v)
+		if v == nil || v.Kind == "Node" || v.Kind == "PersistentVolume" || w.there(v) {
+			continue
+		}
+		if !slices.Contains(w.answer.Restore, v.plain()) {
 			w.answer.Restore = append(w.answer.Restore, v.plain())
 		}
 	}

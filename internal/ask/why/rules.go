@@ -42,24 +42,42 @@ type cause struct {
 	rule *rule
 }
 
-// deletions returns the rules for why the deletion of an object was asked for. Of the certain ones the first counts; of the
-// likely ones the only one.
+// deletions returns the rules for why the deletion of an object was asked for. Of the certain ones the first counts; of
+// the likely ones the only one.
 func deletions() []rule {
 	return []rule{
-		{"disruption-target", named, "the pod's condition DisruptionTarget, made true when the deletion was asked for", disrupted},
-		{"controller-event", named, "an Event about the owner, by its uid, that names what its controller deleted", byController},
+		{
+			"disruption-target", named,
+			"the pod's condition DisruptionTarget, made true when the deletion was asked for", disrupted,
+		},
+		{
+			"controller-event", named,
+			"an Event about the owner, by its uid, that names what its controller deleted", byController,
+		},
 		{"garbage-collection", given, "owner references: every owner, by its uid, was deleted before", collected},
-		{"foreground-deletion", given, "owner references: every owner was deleted, or is deleted in the foreground", collectedBefore},
+		{
+			"foreground-deletion", given,
+			"owner references: every owner was deleted, or is deleted in the foreground", collectedBefore,
+		},
 		{"namespace-deletion", given, "the deletionTimestamp of the Namespace", withNamespace},
-		{"definition-deletion", given, "the deletionTimestamp of the CustomResourceDefinition, and its finalizer", withDefinition},
+		{
+			"definition-deletion", given,
+			"the deletionTimestamp of the CustomResourceDefinition, and its finalizer", withDefinition,
+		},
 		{"scale-down", likely, "spec.replicas of the owner, within the minute before", scaledDown},
 		{"node-gone", likely, "the pod's Node was deleted before", withNode},
 		{"job-ttl", likely, "ttlSecondsAfterFinished of a finished Job had just passed", afterTTL},
 		{"job-history", likely, "the CronJob has as many later Jobs that ended so as its history limit", beyondHistory},
 		{"revision-history", likely, "a ReplicaSet without pods, its Deployment has newer ones", beyondRevisions},
-		{"claim-gone", likely, "a released PersistentVolume with reclaim policy Delete, whose claim was deleted before", reclaimed},
+		{
+			"claim-gone", likely,
+			"a released PersistentVolume with reclaim policy Delete, whose claim was deleted before", reclaimed,
+		},
 		{"helm", likely, "a release of the object's Helm annotation was written within the minute", prunedByHelm},
-		{"argocd", likely, "an Argo CD Application says that it pruned the object, or was deleted within the minute before", prunedByArgo},
+		{
+			"argocd", likely,
+			"an Argo CD Application says that it pruned the object, or was deleted within the minute before", prunedByArgo,
+		},
 	}
 }
 
@@ -172,7 +190,7 @@ func (w *asker) follow(o *object, v, shown *Version, exact bool, what string) {
 		}
 		w.row(l, shown)
 		w.ends(ends)
-		w.ends(w.unexplained(o, v))
+		w.ends(w.unexplained(v))
 		return
 	}
 	c.proven = c.proven && exact
@@ -191,7 +209,7 @@ func (w *asker) follow(o *object, v, shown *Version, exact bool, what string) {
 }
 
 // unexplained says what would be needed to find out why the deletion was asked for that a version says.
-func (w *asker) unexplained(o *object, v *Version) string {
+func (w *asker) unexplained(v *Version) string {
 	if v.Origin == "relist" {
 		return "the deletion lies in a gap; an audit log says who asked for it"
 	}
@@ -221,14 +239,17 @@ func (w *asker) again(o *object, all []*object) {
 		if v.Origin != "watch" {
 			what = "there again"
 		}
-		w.row(Link{What: what, Why: "another object, with another uid", Certain: true, Rule: "uid", Manager: v.Manager}, v)
+		w.row(Link{
+			What: what, Why: "another object, with another uid", Certain: true, Rule: "uid", Manager: v.Manager,
+		}, v)
 	}
 }
 
 // after returns the last of those objects that has taken the name of one, nil for none.
 func after(o *object, all []*object) (next *object) {
 	for _, other := range all {
-		if other.UID != o.UID && other.first().Seq > o.last().Seq && (next == nil || other.first().Seq > next.first().Seq) {
+		if other.UID != o.UID && other.first().Seq > o.last().Seq &&
+			(next == nil || other.first().Seq > next.first().Seq) {
 			next = other
 		}
 	}

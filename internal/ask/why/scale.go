@@ -108,7 +108,7 @@ func scaledDown(w *asker, o *object, v *Version) *cause {
 		return nil
 	}
 	down, ok := scaledFor(o, of, v)
-	if is, _ := of.there(v); !ok || !is {
+	if !ok || !of.there(v) {
 		return nil
 	}
 	return &cause{
@@ -184,7 +184,7 @@ func (w *asker) wrote(c change, what string) {
 // scaled follows why an object's replicas were changed.
 func (w *asker) scaled(o *object, c change) {
 	if ref, ok := c.controller(); ok && ref.Kind == "Deployment" && (c.Manager == "" || c.Manager == controllers) {
-		w.scaledBy(o, c, ref)
+		w.scaledBy(c, ref)
 		return
 	}
 	w.written(o, c)
@@ -198,10 +198,11 @@ func (w *asker) written(o *object, c change) {
 	}
 	// Of the controllers, the one for autoscalers alone writes through scale.
 	var scalers []*object
-	for _, hpa := range w.find(Query{Ref: Ref{Group: "autoscaling", Kind: "HorizontalPodAutoscaler", Namespace: o.Namespace}}) {
+	autoscaler := Ref{Group: "autoscaling", Kind: "HorizontalPodAutoscaler", Namespace: o.Namespace}
+	for _, hpa := range w.find(Query{Ref: autoscaler}) {
 		v := hpa.at(c.Version)
-		there, _ := hpa.there(c.Version)
-		if there && v.text("spec", "scaleTargetRef", "kind") == o.Kind && v.text("spec", "scaleTargetRef", "name") == o.Name {
+		if hpa.there(c.Version) && v.text("spec", "scaleTargetRef", "kind") == o.Kind &&
+			v.text("spec", "scaleTargetRef", "name") == o.Name {
 			scalers = append(scalers, hpa)
 		}
 	}
@@ -231,7 +232,7 @@ func (w *asker) written(o *object, c change) {
 }
 
 // scaledBy follows why the Deployment of a ReplicaSet had it scaled.
-func (w *asker) scaledBy(o *object, c change, ref Ref) {
+func (w *asker) scaledBy(c change, ref Ref) {
 	l := Link{What: arrow(c)}
 	d := w.one(ref)
 	if d == nil {
@@ -278,10 +279,15 @@ func (w *asker) scaledBy(o *object, c change, ref Ref) {
 	}
 }
 
+// replicaSets returns those that a Deployment owns.
+func (w *asker) replicaSets(d *object) []*object {
+	return w.find(Query{Ref: Ref{Group: "apps", Kind: "ReplicaSet", Namespace: d.Namespace}, Owner: d.UID})
+}
+
 // current reports whether the journal has another ReplicaSet that is of the template that a Deployment has: then
 // templates can be compared.
 func (w *asker) current(d *object, now *Version, c change) bool {
-	for _, rs := range w.find(Query{Ref: Ref{Group: "apps", Kind: "ReplicaSet", Namespace: d.Namespace}, Owner: d.UID}) {
+	for _, rs := range w.replicaSets(d) {
 		if rs.UID == c.UID {
 			continue
 		}

@@ -1,11 +1,12 @@
-// Package why finds out from a journal why an object is gone, does not run, or has changed: a chain of causes, from what
-// is asked about back to what began it.
+// Package why finds out from a journal why an object is gone, does not run, or has changed: a chain of causes, from
+// what is asked about back to what began it.
 //
-// A link is certain or likely. It is certain where lines prove that the cause was there before, and is enough by itself:
-// an owner reference and the deletion of the owner with that uid, a condition of the object, an Event of the controller
-// that names the object. That somebody else asked for the same in that moment no journal can rule out. It is likely
-// where a named rule finds it by circumstances: times, names, labels. Two likely causes that exclude each other are
-// none. What comes before is decided by the versions of the server and by the order of the lines, never by clocks alone.
+// A link is certain or likely. It is certain where lines prove that the cause was there before, and is enough by
+// itself: an owner reference and the deletion of the owner with that uid, a condition of the object, an Event of the
+// controller that names the object. That somebody else asked for the same in that moment no journal can rule out. It is
+// likely where a named rule finds it by circumstances: times, names, labels. Two likely causes that exclude each other
+// are none. What comes before is decided by the versions of the server and by the order of the lines, never by clocks
+// alone.
 //
 // The package knows a journal as a Past, and reads no file itself.
 package why
@@ -134,8 +135,7 @@ type asker struct {
 // deepest bounds a chain.
 const deepest = 24
 
-// Ask answers why the object with a uid is as it is after its last version. Versions of other objects of its name may be
-// there: see Past.
+// Ask answers why the object with a uid is as it is after its last version.
 func Ask(ctx context.Context, past Past, of Ref) (*Answer, error) {
 	w := &asker{ctx: ctx, past: past, known: map[Query][]*object{}, answer: &Answer{}}
 	all := w.find(Query{Ref: Ref{Group: of.Group, Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}})
