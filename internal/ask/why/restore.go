@@ -39,7 +39,7 @@ func (w *asker) restore(o *object, all []*object) {
 		first = min(first, asked.Seq)
 	}
 	for _, v := range slices.Backward(gone) {
-		v = w.root(v)
+		v = w.root(v, gone)
 		if v == nil || v.Kind == "Node" || v.Kind == "PersistentVolume" || w.there(v) {
 			continue
 		}
@@ -71,15 +71,20 @@ func (w *asker) there(v *Version) bool {
 }
 
 // root returns what makes an object that is gone again: itself, or the last version of the object that controls it; nil
-// where that is there, or is not known.
-func (w *asker) root(v *Version) *Version {
+// where that is there, is not known, or went for another reason than the chain's.
+func (w *asker) root(v *Version, gone []*Version) *Version {
+	inChain := func(of *object) bool {
+		return slices.ContainsFunc(gone, func(v *Version) bool {
+			return v.UID == of.UID || v.Kind == "Namespace" && v.Group == ""
+		})
+	}
 	for range deepest {
 		ref, ok := v.controller()
 		if !ok {
 			return v
 		}
 		of := w.one(ref)
-		if of == nil || of.deleted() == nil || of.deleted().Selects {
+		if of == nil || of.deleted() == nil || of.deleted().Selects || !inChain(of) {
 			return nil
 		}
 		v = of.deleted()
