@@ -49,6 +49,9 @@ func (w *Why) Print(ctx context.Context, a *answer.Asked, doubts []question.Doub
 	if err != nil {
 		return err
 	}
+	if len(is.Versions) == 0 {
+		return a.Output.Doubt(doubts) // its lines were removed meanwhile
+	}
 	more, err := p.doubts(ctx, is)
 	if err != nil {
 		return err
@@ -128,9 +131,6 @@ func place(r why.Ref) string {
 // doubts returns what may be wrong with an answer: what may have happened to the objects it depends on, between its
 // links and in the minute before the last one, without a line.
 func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, error) {
-	if len(is.Versions) == 0 {
-		return nil, nil
-	}
 	from, to, last := is.Versions[0].Made, is.Versions[0], map[string]time.Time{}
 	for _, v := range is.Versions {
 		if v.Made.Before(from) {
@@ -143,26 +143,18 @@ func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, er
 			last[v.Stream] = v.Time
 		}
 	}
-	s := &argument.Selection{}
-	for _, l := range is.Looked {
-		resource, err := p.Watched(ctx, l.Group, l.Kind)
-		if err != nil {
-			return nil, err
-		}
-		if resource == "" {
-			continue // where that matters, the answer says so
-		}
-		o, err := argument.ParseObject(resource + "." + l.Group + "/" + l.Name)
-		if err != nil {
-			continue // it is no name that the API takes
-		}
-		s.Objects = append(s.Objects, o)
-		if l.Namespace != "" && !slices.Contains(s.Namespaces, l.Namespace) {
-			s.Namespaces = append(s.Namespaces, l.Namespace)
-		}
+	refs := slices.Clone(is.Looked)
+	for _, v := range is.Versions {
+		refs = append(refs, v.Ref)
 	}
-	if len(s.Objects) == 0 {
-		return nil, nil
+	every, err := p.selection(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	p.unsure(is, every, from, to.Time)
+	s, err := p.selection(ctx, is.Looked)
+	if err != nil || len(s.Objects) == 0 {
+		return nil, err
 	}
 	all, err := p.j.Uncovered(ctx, s, argument.Moment{Time: from.Add(-lately)}, argument.Moment{Seq: to.Seq})
 	return slices.DeleteFunc(all, func(d question.Doubt) bool {
@@ -174,6 +166,44 @@ func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, er
 		}
 		return !d.From.Before(to.Time)
 	}), err
+}
+
+// selection returns objects as a selection, as far as they are watched: where one is not and that matters, the answer
+// says so.
+func (p *past) selection(ctx context.Context, refs []why.Ref) (*argument.Selection, error) {
+	s := &argument.Selection{}
+	for _, l := range refs {
+		resource, err := p.Watched(ctx, l.Group, l.Kind)
+		if err != nil {
+			return nil, err
+		}
+		if resource == "" {
+			continue
+		}
+		o, err := argument.ParseObject(resource + "." + l.Group + "/" + l.Name)
+		if err != nil {
+			continue // it is no name that the API takes
+		}
+		s.Objects = append(s.Objects, o)
+		if l.Namespace != "" && !slices.Contains(s.Namespaces, l.Namespace) {
+			s.Namespaces = append(s.Namespaces, l.Namespace)
+		}
+	}
+	return s, nil
+}
+
+// unsure takes back that links are certain where the config has kept whole versions out of the journal: which of them was
+// the first, and who wrote it, is then not sure.
+func (p *past) unsure(is *why.Answer, s *argument.Selection, from, to time.Time) {
+	held := p.j.HeldBack(s, argument.Moment{Time: from}, argument.Moment{Time: to})
+	if !slices.ContainsFunc(held, func(h archive.Held) bool {
+		return slices.Contains(h.Keys, "types") || slices.Contains(h.Keys, "filter")
+	}) {
+		return
+	}
+	for i := range is.Links {
+		is.Links[i].Certain = false
+	}
 }
 
 // giveBack returns the command that gives back what is gone, "" where there is nothing.

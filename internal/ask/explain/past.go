@@ -101,11 +101,10 @@ func (p *past) versions(ctx context.Context, q why.Query) ([][]*why.Version, err
 		if _, known := of[is.UID]; !known {
 			uids = append(uids, is.UID)
 		}
-		all := append(of[is.UID], is)
-		if len(all) > most {
-			all = slices.Delete(all, most/10, most/10+1)
+		of[is.UID] = append(of[is.UID], is)
+		if all := of[is.UID]; len(all) > most {
+			of[is.UID] = slices.Delete(all, most/10, most/10+1)
 		}
-		of[is.UID] = all
 	}
 	all := make([][]*why.Version, len(uids))
 	for i, uid := range uids {

@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 //	    [holds=FINALIZER]... [rv=N] [origin=ORIGIN] [stream=STREAM] [{MERGE PATCH}]
 //	TIME EVENT KIND/NAME/UID REASON by=MANAGER MESSAGE
 //	TIME GAP STREAM since=TIME
+//	TIME HELD STREAM KEY, which the stream's entry in the config has
 //	{a line as JSON}
 //
 // An object is in namespace shop, if it is in any, and keeps what earlier lines of its uid have given it. deleting
@@ -93,6 +94,7 @@ type stage struct {
 	objects map[string]map[string]any // by uid
 	cover   map[string]*coverage.Stream
 	end     time.Time
+	held    [][2]string // streams, and keys of the config
 }
 
 func clockOf(text string) (time.Time, error) { return time.Parse(time.RFC3339, "2026-11-20T"+text+"Z") }
@@ -116,6 +118,10 @@ func (s *stage) play(text string) error {
 	s.rv++
 	l := map[string]any{"seq": s.seq, "time": at.Format("2006-01-02T15:04:05.000000000Z"), "type": words[1], "origin": "watch"}
 	switch words[1] {
+	case "HELD":
+		s.held = append(s.held, [2]string{words[2], words[3]})
+		s.seq, s.rv = s.seq-1, s.rv-1
+		return nil
 	case "GAP":
 		return s.gap(l, words[2], at, words[3])
 	case "EVENT":
@@ -346,6 +352,11 @@ func (s *stage) ask(t *testing.T, args []string, got *bytes.Buffer) {
 		c := *s.cover[name]
 		c.Intervals = slices.Clone(c.Intervals)
 		c.Intervals[len(c.Intervals)-1].To = s.end.Add(time.Minute)
+		for _, h := range s.held {
+			if h[0] == name {
+				c.Intervals[0].HeldBack = append(c.Intervals[0].HeldBack, h[1])
+			}
+		}
 		all = append(all, c)
 	}
 	j.SetCoverage(all)

@@ -68,8 +68,8 @@ func (o *object) asked() *Version {
 // request returns the version at which the deletion was asked for, as far as there is one, and whether it was just
 // then: between it and the version before there was no other.
 func (o *object) request() (v *Version, exact bool) {
-	if v = o.asked(); v != nil {
-		return v, v.Origin == line.FromWatch && v != o.first()
+	if asked := o.asked(); asked != nil {
+		return asked, asked.Origin == line.FromWatch && asked != o.first()
 	}
 	if v = o.deleted(); v == nil {
 		return nil, false
