@@ -28,7 +28,7 @@ type Why struct {
 
 // Print shows why the one object that is selected is as it is. doubts are about the moment.
 func (w *Why) Print(ctx context.Context, a *answer.Asked, doubts []question.Doubt) error {
-	p := &past{a.Journal, w.At}
+	p := &past{j: a.Journal, until: w.At}
 	of, err := p.one(ctx, a.Selection)
 	if err != nil {
 		return err
@@ -192,8 +192,8 @@ func (p *past) selection(ctx context.Context, refs []why.Ref) (*argument.Selecti
 	return s, nil
 }
 
-// unsure takes back that links are certain where the config has kept whole versions out of the journal: which of them was
-// the first, and who wrote it, is then not sure.
+// unsure takes back that links are certain where the config has kept whole versions out of the journal: which of them
+// was the first, and who wrote it, is then not sure.
 func (p *past) unsure(is *why.Answer, s *argument.Selection, from, to time.Time) {
 	held := p.j.HeldBack(s, argument.Moment{Time: from}, argument.Moment{Time: to})
 	if !slices.ContainsFunc(held, func(h archive.Held) bool {

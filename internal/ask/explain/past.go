@@ -22,6 +22,8 @@ import (
 type past struct {
 	j     *question.Journal
 	until argument.Moment
+
+	removed map[string][]uint64 // see removals
 }
 
 // most is how many versions of an object are looked at: its first ones, and most of its last ones.
@@ -88,6 +90,10 @@ func (p *past) versions(ctx context.Context, q why.Query) ([][]*why.Version, err
 	if q.Lately != nil {
 		since, until = argument.Moment{Time: q.Lately.Time.Add(-lately)}, argument.Moment{Seq: q.Lately.Seq}
 	}
+	removed, err := p.removals(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var uids []string
 	of := map[string][]*why.Version{}
 	for v, err := range p.j.History(ctx, s, since, until) {
@@ -101,6 +107,12 @@ func (p *past) versions(ctx context.Context, q why.Query) ([][]*why.Version, err
 		if _, known := of[is.UID]; !known {
 			uids = append(uids, is.UID)
 		}
+		if all := of[is.UID]; len(all) > 0 {
+			was := all[len(all)-1].Seq
+			is.Missed = slices.ContainsFunc(removed[is.Stream+" "+is.Namespace], func(seq uint64) bool {
+				return was < seq && seq < is.Seq
+			})
+		}
 		of[is.UID] = append(of[is.UID], is)
 		if all := of[is.UID]; len(all) > most {
 			of[is.UID] = slices.Delete(all, most/10, most/10+1)
@@ -110,6 +122,34 @@ func (p *past) versions(ctx context.Context, q why.Query) ([][]*why.Version, err
 	for i, uid := range uids {
 		all[i] = of[uid]
 	}
+	return all, nil
+}
+
+// removals returns the lines that stand in the place of removed ones, by stream and namespace.
+func (p *past) removals(ctx context.Context) (map[string][]uint64, error) {
+	if p.removed != nil {
+		return p.removed, nil
+	}
+	all := map[string][]uint64{}
+	for i := range p.j.Segments {
+		x, err := p.j.Index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for r, err := range x.Removals() {
+			if err != nil {
+				return nil, fmt.Errorf("read index: %w", err)
+			}
+			for _, at := range r.Lines {
+				l, err := x.Line(at)
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				all[r.Stream+" "+r.Namespace] = append(all[r.Stream+" "+r.Namespace], l.Seq)
+			}
+		}
+	}
+	p.removed = all
 	return all, nil
 }
 

@@ -69,7 +69,7 @@ func (o *object) asked() *Version {
 // then: between it and the version before there was no other.
 func (o *object) request() (v *Version, exact bool) {
 	if asked := o.asked(); asked != nil {
-		return asked, asked.Origin == line.FromWatch && asked != o.first()
+		return asked, o.exact(asked)
 	}
 	if v = o.deleted(); v == nil {
 		return nil, false
@@ -79,7 +79,12 @@ func (o *object) request() (v *Version, exact bool) {
 		last.Raw, last.object = was.Raw, nil
 		return &last, false
 	}
-	return v, v.Origin == line.FromWatch && !v.Selects && !v.has("metadata", "deletionTimestamp")
+	return v, v.Origin == line.FromWatch && !v.Missed && !v.Selects && !v.has("metadata", "deletionTimestamp")
+}
+
+// exact reports whether no version is missing before one.
+func (o *object) exact(v *Version) bool {
+	return v.Origin == line.FromWatch && !v.Missed && v != o.first()
 }
 
 // at returns the last whole version up to another object's version, nil for none.
@@ -133,7 +138,7 @@ func (o *object) changeOf(upTo *Version, is func(before, now *Version) bool) (la
 			break
 		}
 		if was != nil && is(was, v) {
-			last, ok = change{v, was, v.Origin == line.FromWatch}, true
+			last, ok = change{v, was, v.Origin == line.FromWatch && !v.Missed}, true
 		}
 		was = v
 	}

@@ -173,8 +173,7 @@ func (w *asker) asked(o *object, v *Version, how string) {
 	if how != "" {
 		what += " (" + how + ")"
 	}
-	exact := v.Origin == "watch" && v != o.first()
-	w.follow(o, v, v, exact, what)
+	w.follow(o, v, v, o.exact(v), what)
 }
 
 // follow adds the row of a deletion, which a version asks for and another one shows, and goes on with its cause.

@@ -170,7 +170,10 @@ func arrow(c change) string {
 // wrote adds what somebody wrote, and ends the chain.
 func (w *asker) wrote(c change, what string) {
 	l := Link{What: what, Manager: c.writer()}
-	if !c.exact {
+	switch {
+	case c.Missed:
+		l.Why = "the version before was removed from the journal"
+	case !c.exact:
 		l.Why = "in a gap: nobody watched then"
 	}
 	w.row(l, c.Version)

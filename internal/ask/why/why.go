@@ -61,6 +61,7 @@ type Version struct {
 	Manager  string // with "/" and its subresource; empty where the writer is not known
 	Selects  bool   // the stream has a selector: DELETED may be that the object left it
 	Partial  bool   // the line does not have the whole object
+	Missed   bool   // lines were removed that may have had the version before
 	Event    *Event
 	Raw      []byte // the object as JSON; nil where the line has none
 	Changes  []byte // what the line says has changed, as JSON; nil where it does not say so
