@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/explain"
 )
@@ -46,6 +47,7 @@ func newWhyCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paged = f.output != "json"
 			f.To, f.State = at, true
+			f.lines = archive.AllLines
 			return f.ask(cmd, args, func(all []answer.Asked, _ *answer.Output) error {
 				return answer.Each(all, func(a answer.Asked) error {
 					s := a.Selection

@@ -23,7 +23,7 @@ import (
 type Why struct {
 	At     argument.Moment // zero: up to its end
 	Format string          // text, wide or json
-	Flags  []string        // with which kubejournal reads the same journal
+	Flags  []string        // with which kubejournal reads the same journal, each with its value after it
 }
 
 // Print shows why the one object that is selected is as it is. doubts are about the moment.
@@ -238,8 +238,8 @@ func (w *Why) giveBack(is *why.Answer, a *answer.Asked) string {
 	if a.Cluster != "" {
 		flags = append(slices.Clip(flags), "--cluster", a.Cluster)
 	}
-	for _, f := range flags {
-		args = append(args, terminal.ShellWord(f))
+	for i := 0; i+1 < len(flags); i += 2 {
+		args = append(args, flags[i], terminal.ShellWord(flags[i+1]))
 	}
 	return strings.Join(args, " ") + " | kubectl apply -f -"
 }
