@@ -545,7 +545,7 @@ func TestNothingToAsk(t *testing.T) {
 	clearEnv(t)
 	t.Chdir(t.TempDir())
 	writeFile(t, "journal.jsonl", "")
-	for _, args := range [][]string{{"history"}, {"get", "pods"}, {"diff", "--since", "1h"}, {"blame", "deploy/web"}, {"coverage"}} {
+	for _, args := range [][]string{{"history"}, {"get", "pods"}, {"diff", "--since", "1h"}, {"blame", "deploy/web"}, {"why", "deploy/web"}, {"coverage"}} {
 		for path, want := range map[string]int{"journal.jsonl": exitNotCovered, "nothing": exitFault} {
 			status, stdout, stderr := execute(t, append(args, "--journal", path)...)
 			if status != want || stdout != "" || !strings.Contains(stderr, path) {

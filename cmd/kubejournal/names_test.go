@@ -83,7 +83,7 @@ func TestCompleteNames(t *testing.T) {
 		j.Kill()
 	}
 	for _, journals := range [][]string{flags[:2], flags} {
-		for _, command := range []string{"history", "get", "diff", "blame", "tail"} {
+		for _, command := range []string{"history", "get", "diff", "blame", "why", "tail"} {
 			for _, words := range [][]string{{"role/we"}, {"role", "we"}} {
 				_, stdout, _ := execute(t, slices.Concat([]string{cobra.ShellCompRequestCmd, command}, journals, words)...)
 				before := strings.TrimSuffix(words[0], "we")

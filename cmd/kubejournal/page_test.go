@@ -24,7 +24,7 @@ func TestPagesAsk(t *testing.T) {
 		}
 	}
 	shown := pageShows(t, "docs/find-out.md", "text", sample) + pageShows(t, "README.md", "text", sample)
-	for _, command := range []string{"history ", "get ", "get .* --clean", "diff ", "blame ", "coverage", "index --verify"} {
+	for _, command := range []string{"history ", "get ", "get .* --clean", "diff ", "blame ", "why ", "coverage", "index --verify"} {
 		if !regexp.MustCompile("(?m)^kubejournal " + command).MatchString(shown) {
 			t.Errorf("no page shows %s", command)
 		}

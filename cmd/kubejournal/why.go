@@ -1,0 +1,83 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/explain"
+)
+
+const whyHelp = `Find out why an object is gone, why it does not run, or why it changed: a chain of causes, from what is asked about back to
+what began it.
+
+  10:22:05  pod web-778fcb6d7-cdktc deleted       garbage collected: its owner is gone  seq 512
+  10:22:05  replicaset web-778fcb6d7 deleted      garbage collected: its owner is gone  seq 510
+  10:22:04  deployment web deleted                the namespace was being deleted       seq 507
+  10:22:04  namespace shop: deletion asked for                                          seq 498
+
+Each row says what happened, why, and the seq of its line; the row below it is what that came from. A cause is certain where
+lines prove that it was there before and is enough by itself: owner references by uid, conditions, deletionTimestamps, Events of
+Kubernetes' own controllers. "likely (RULE)" is a cause that the named rule finds by circumstances. Where a cause cannot be
+told, none is named: "to go on" says what would be needed. A field manager is a program's name, not a person; who asked for a
+deletion is in the API server's audit log alone.
+
+"give it back" is a command that makes again what is gone, as it was before the first of these lines.
+
+-o wide names the rule of each cause, and all lines that prove it. -o json has what names the object, question (gone, not
+running or changed), and links: of each what names its object, seq, lines (what else proves why), time, what, manager, why,
+rule and certain; ends, before (changes of the minute before), restore and restoreAt (what to give back, from which line),
+giveBack, and notCovered. Several clusters have a document each. Fields may be added.
+`
+
+func newWhyCommand() *cobra.Command {
+	var (
+		f  askFlags
+		at argument.Moment
+	)
+	cmd := &cobra.Command{
+		Use:   "why RESOURCE/NAME [--at TIME]",
+		Short: "Find out why an object is gone, does not run, or has changed",
+		Long:  whyHelp + timeHelp + versionHelp + pagerHelp + journalHelp + clustersHelp + "\n" + statusHelp,
+		Example: `  kubejournal why pod/web-778fcb6d7-cdktc -n shop
+
+  # why it was as it was at two
+  kubejournal why deploy/web -n shop --at 14:02`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.paged = f.output != "json"
+			f.To, f.State = at, true
+			f.lines = archive.AllLines
+			return f.ask(cmd, args, func(all []answer.Asked, _ *answer.Output) error {
+				return answer.Each(all, func(a answer.Asked) error {
+					s := a.Selection
+					if len(s.Objects) != 1 || !s.Objects[0].IsOne() {
+						return usagef("name one object, e.g. pod/web-0")
+					}
+					w := &explain.Why{At: at, Format: f.output, Flags: f.again()}
+					var since argument.Moment
+					doubts, err := versionLines(cmd.Context(), a.Journal, s, &since, &w.At)
+					if err != nil {
+						return err
+					}
+					return w.Print(cmd.Context(), &a, doubts)
+				})
+			})
+		},
+	}
+	addTime(cmd, &at, "at", "as of that `TIME`")
+	f.addPager(cmd)
+	f.add(cmd, "`FORMAT`: text, wide (nothing cut) or json", "text", "wide", "json")
+	return cmd
+}
+
+// again returns the flags that name the same journals.
+func (f *askFlags) again() (flags []string) {
+	for _, path := range f.journals {
+		flags = append(flags, "--journal", path)
+	}
+	if f.config != "" {
+		flags = append(flags, "--config", f.config)
+	}
+	return flags
+}

@@ -1,0 +1,366 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
+	"kubejournal/internal/ask/rows"
+	"kubejournal/internal/ask/why"
+	"kubejournal/internal/format/builtin"
+	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/terminal"
+)
+
+// Why says up to when the journal is asked, and how the answer is shown.
+type Why struct {
+	At     argument.Moment // zero: up to its end
+	Format string          // text, wide or json
+	Flags  []string        // with which kubejournal reads the same journal, each with its value after it
+}
+
+// Print shows why the one object that is selected is as it is. doubts are about the moment.
+func (w *Why) Print(ctx context.Context, a *answer.Asked, doubts []question.Doubt) error {
+	p := &past{j: a.Journal, until: w.At}
+	of, err := p.one(ctx, a.Selection)
+	if err != nil {
+		return err
+	}
+	if of == nil {
+		at := w.At
+		if at.IsZero() {
+			at = argument.LastKnown()
+		}
+		a.Output.Note("no such object was there at %s", at)
+		more, err := a.Journal.Uncovered(ctx, a.Selection, argument.Moment{}, w.At)
+		if err != nil {
+			return err
+		}
+		return a.Output.Doubt(slices.Concat(doubts, more))
+	}
+	is, err := archive.Again(a.Journal.Journal, func() (*why.Answer, error) { return why.Ask(ctx, p, *of) })
+	if err != nil {
+		return err
+	}
+	if len(is.Versions) == 0 {
+		return a.Output.Doubt(doubts) // its lines were removed meanwhile
+	}
+	more, err := p.doubts(ctx, is)
+	if err != nil {
+		return err
+	}
+	doubts = slices.Concat(doubts, more)
+	back := w.giveBack(is, a)
+	if w.Format == "json" {
+		err = a.Output.JSON(struct {
+			Cluster string `json:"cluster,omitempty"`
+			why.Ref
+			*why.Answer
+			GiveBack string           `json:"giveBack,omitempty"`
+			Doubts   []question.Doubt `json:"notCovered,omitempty"`
+		}{a.Cluster, *of, is, back, doubts}, "  ")
+	} else {
+		err = w.text(a.Output, is, back)
+	}
+	if err != nil {
+		return err
+	}
+	return a.Output.Doubt(doubts)
+}
+
+// one returns the object that is asked about: of those that have had its name the one that is there, else the last.
+func (p *past) one(ctx context.Context, s *argument.Selection) (*why.Ref, error) {
+	type state struct {
+		why.Ref
+		seq  uint64
+		gone bool
+		all  bool // a stream without a selector has it
+	}
+	all, err := archive.Again(p.j.Journal, func() (map[string]*state, error) {
+		all := map[string]*state{}
+		for v, err := range p.j.History(ctx, s, argument.Moment{}, p.until) {
+			if err != nil {
+				return nil, err
+			}
+			is := versionOf(v.Fields)
+			if v.AboutStream() || v.SaysRemoved() || is.UID == "" {
+				continue
+			}
+			was := all[is.UID]
+			if was != nil && was.all && is.Selects {
+				continue
+			}
+			all[is.UID] = &state{is.Ref, is.Seq, is.Type == line.Deleted, !is.Selects}
+		}
+		return all, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var last *state
+	for _, is := range all {
+		if last != nil && (is.Kind != last.Kind || is.Group != last.Group || is.Namespace != last.Namespace) {
+			return nil, argument.Unknownf("several objects have that name: %s; name its namespace with -n",
+				argument.Some([]string{place(is.Ref), place(last.Ref)}))
+		}
+		if last == nil || last.gone && !is.gone || last.gone == is.gone && last.seq < is.seq {
+			last = is
+		}
+	}
+	if last == nil {
+		return nil, nil
+	}
+	return &last.Ref, nil
+}
+
+func place(r why.Ref) string {
+	name := strings.ToLower(r.Kind) + " " + r.Name
+	if r.Namespace != "" {
+		name = strings.ToLower(r.Kind) + " " + r.Namespace + "/" + r.Name
+	}
+	return name
+}
+
+// doubts returns what may be wrong with an answer: what may have happened to the objects it depends on, between its
+// links and in the minute before the last one, without a line.
+func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, error) {
+	from, to, last := is.Versions[0].Made, is.Versions[0], map[string]time.Time{}
+	for _, v := range is.Versions {
+		if v.Made.Before(from) {
+			from = v.Made
+		}
+		if v.Seq > to.Seq {
+			to = v
+		}
+		if v.Origin == line.FromWatch && v.Time.After(last[v.Stream]) {
+			last[v.Stream] = v.Time
+		}
+	}
+	refs := slices.Clone(is.Looked)
+	for _, v := range is.Versions {
+		refs = append(refs, v.Ref)
+	}
+	every, err := p.selection(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	p.unsure(is, every, from, to.Time)
+	s, err := p.selection(ctx, is.Looked)
+	if err != nil || len(s.Objects) == 0 {
+		return nil, err
+	}
+	all, err := p.j.Uncovered(ctx, s, argument.Moment{Time: from.Add(-lately)}, argument.Moment{Seq: to.Seq})
+	return slices.DeleteFunc(all, func(d question.Doubt) bool {
+		switch {
+		case d.From.IsZero():
+			return !d.To.IsZero() && !d.To.After(from) // what was there when the journal began is known
+		case d.From.Before(last[d.Stream]): // a line confirms its stream
+			d.From = last[d.Stream]
+		}
+		return !d.From.Before(to.Time)
+	}), err
+}
+
+// selection returns objects as a selection, as far as they are watched: where one is not and that matters, the answer
+// says so.
+func (p *past) selection(ctx context.Context, refs []why.Ref) (*argument.Selection, error) {
+	s := &argument.Selection{}
+	for _, l := range refs {
+		resource, err := p.Watched(ctx, l.Group, l.Kind)
+		if err != nil {
+			return nil, err
+		}
+		if resource == "" {
+			continue
+		}
+		o, err := argument.ParseObject(resource + "." + l.Group + "/" + l.Name)
+		if err != nil {
+			continue // it is no name that the API takes
+		}
+		s.Objects = append(s.Objects, o)
+		if l.Namespace != "" && !slices.Contains(s.Namespaces, l.Namespace) {
+			s.Namespaces = append(s.Namespaces, l.Namespace)
+		}
+	}
+	return s, nil
+}
+
+// unsure takes back that links are certain where the config has kept whole versions out of the journal: which of them
+// was the first, and who wrote it, is then not sure.
+func (p *past) unsure(is *why.Answer, s *argument.Selection, from, to time.Time) {
+	held := p.j.HeldBack(s, argument.Moment{Time: from}, argument.Moment{Time: to})
+	if !slices.ContainsFunc(held, func(h archive.Held) bool {
+		return slices.Contains(h.Keys, "types") || slices.Contains(h.Keys, "filter")
+	}) {
+		return
+	}
+	for i := range is.Links {
+		is.Links[i].Certain = false
+	}
+}
+
+// giveBack returns the command that gives back what is gone, "" where there is nothing.
+func (w *Why) giveBack(is *why.Answer, a *answer.Asked) string {
+	if len(is.Restore) == 0 {
+		return ""
+	}
+	args := []string{"kubejournal", "get"}
+	namespace := ""
+	for _, r := range is.Restore {
+		if r.Kind == "Namespace" && r.Group == "" && is.Links[0].Kind == "Namespace" {
+			args = append(args, terminal.ShellWord("*")) // with all that was in it
+			namespace = r.Name
+			continue
+		}
+		kind := strings.ToLower(r.Kind)
+		if r.Group != "" && !builtin.HasGroup(r.Group) {
+			kind += "." + r.Group
+		}
+		args = append(args, terminal.ShellWord(kind+"/"+r.Name))
+		namespace = cmp.Or(namespace, r.Namespace)
+	}
+	if namespace != "" {
+		args = append(args, "-n", terminal.ShellWord(namespace))
+	}
+	at := argument.Moment{Seq: is.RestoreAt}
+	if a.Journal.Merged() { // whose lines have no numbers of their own
+		at = argument.Moment{Time: is.RestoreBefore.Add(-1)}
+	}
+	args = append(args, "--at", at.Text(), "--clean")
+	flags := w.Flags
+	if a.Cluster != "" {
+		flags = append(slices.Clip(flags), "--cluster", a.Cluster)
+	}
+	for i := 0; i+1 < len(flags); i += 2 {
+		args = append(args, flags[i], terminal.ShellWord(flags[i+1]))
+	}
+	return strings.Join(args, " ") + " | kubectl apply -f -"
+}
+
+// text shows an answer as a table.
+func (w *Why) text(o *answer.Output, is *why.Answer, back string) error {
+	if err := o.Heading(); err != nil {
+		return err
+	}
+	width := o.Width
+	if w.Format == "wide" {
+		width = 0
+	}
+	t := table{wide: w.Format == "wide", width: width, terminal: o.Width > 0}
+	for i := range is.Links {
+		t.add(&is.Links[i])
+	}
+	begun := len(t.rows)
+	for i := range is.Before {
+		t.add(&is.Before[i])
+	}
+	lines := t.lines()
+	if begun > 0 {
+		day := is.Links[0].Time.Local()
+		fmt.Fprintln(o, day.Format("2006-01-02 MST"))
+	}
+	for _, l := range lines[:begun] {
+		fmt.Fprintln(o, l)
+	}
+	if len(lines) > begun {
+		fmt.Fprintln(o, "in the minute before:")
+	}
+	for _, l := range lines[begun:] {
+		fmt.Fprintln(o, l)
+	}
+	if is.Ends != "" {
+		fmt.Fprintln(o, "to go on: "+safe(is.Ends))
+	}
+	if back != "" {
+		fmt.Fprintln(o, "give it back: "+back)
+	}
+	return nil
+}
+
+func safe(text string) string { return string(terminal.AppendRaw(nil, []byte(text))) }
+
+// table is rows of which the third cell is cut where the terminal is narrow.
+type table struct {
+	wide, terminal bool
+	width          int
+	rows           [][4]string
+	day            string // of the first row
+}
+
+func (t *table) add(l *why.Link) {
+	at := l.Time.Local()
+	when := at.Format("15:04:05")
+	if day := at.Format("2006-01-02"); t.day == "" {
+		t.day = day
+	} else if day != t.day {
+		when = at.Format("01-02 15:04:05")
+	}
+	reason := l.Why
+	switch {
+	case reason == "":
+	case t.wide && l.Certain:
+		reason = "certain (" + l.Rule + "): " + reason
+	case !l.Certain && l.Rule != "":
+		reason = "likely (" + l.Rule + "): " + reason
+	}
+	if l.Manager != "" {
+		by := l.Manager
+		if t.terminal && !t.wide {
+			by = rows.Manager(by)
+		}
+		if reason != "" {
+			reason += ", "
+		}
+		reason += "by " + by
+	}
+	seq := fmt.Sprintf("seq %d", l.Seq)
+	if t.wide {
+		for _, n := range l.Lines {
+			seq += fmt.Sprintf(", %d", n)
+		}
+	}
+	what := strings.ToLower(l.Kind) + " " + l.Name
+	if strings.Contains(l.What, " ") && !strings.HasPrefix(l.What, "created") {
+		what += ":"
+	}
+	t.rows = append(t.rows, [4]string{when, safe(what + " " + l.What), safe(reason), seq})
+}
+
+// lines returns the rows in columns.
+func (t *table) lines() (all []string) {
+	var widths [4]int
+	for _, r := range t.rows {
+		for n, cell := range r {
+			widths[n] = max(widths[n], terminal.Columns([]byte(cell)))
+		}
+	}
+	if left := t.width - widths[0] - widths[3] - 6; t.width > 0 && widths[1]+widths[2] > left {
+		const least = 24
+		widths[1] = min(widths[1], max(left/2, left-widths[2]))
+		widths[2] = max(left-widths[1], least)
+	}
+	for _, r := range t.rows {
+		var b []byte
+		for n, cell := range r {
+			start := len(b)
+			b = append(b, cell...)
+			if t.width > 0 && n == 1 {
+				b = terminal.CutMiddle(b, start, widths[n])
+			} else if t.width > 0 && n == 2 {
+				b = terminal.CutEnd(b, start, widths[n])
+			}
+			if n < len(r)-1 {
+				b = terminal.Pad(b, widths[n]-terminal.Columns(b[start:])+2)
+			}
+		}
+		all = append(all, string(b))
+	}
+	return all
+}

@@ -1,0 +1,230 @@
+// Package explain asks a journal why an object is gone, does not run or has changed, and prints the answer.
+package explain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
+	"kubejournal/internal/ask/why"
+	"kubejournal/internal/format/index"
+	"kubejournal/internal/format/line"
+)
+
+// past is a journal, up to a moment.
+type past struct {
+	j     *question.Journal
+	until argument.Moment
+
+	removed map[string][]uint64 // see removals
+}
+
+// most is how many versions of an object are looked at: its first ones, and most of its last ones.
+const most = 2000
+
+// lately is how long before an effect a cause may have been, where no line ties them together.
+const lately = time.Minute
+
+// streams returns the streams of a kind, or of every kind but Event.
+func (p *past) streams(ctx context.Context, group, kind string) (all []index.Stream, err error) {
+	newest, err := p.j.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range newest {
+		for _, s := range x.Streams {
+			is := s.Kind == kind && s.Group == group
+			if kind == "Event" {
+				is = s.Kind == kind
+			}
+			if kind == "" {
+				is = s.Kind != "Event"
+			}
+			known := slices.ContainsFunc(all, func(o index.Stream) bool { return o.Name == s.Name })
+			if is && !known && s.Kind != "" {
+				all = append(all, s)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Watched implements why.Past.
+func (p *past) Watched(ctx context.Context, group, kind string) (string, error) {
+	all, err := p.streams(ctx, group, kind)
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return all[0].Resource, nil
+}
+
+// Versions implements why.Past.
+func (p *past) Versions(ctx context.Context, q why.Query) ([][]*why.Version, error) {
+	return archive.Again(p.j.Journal, func() ([][]*why.Version, error) { return p.versions(ctx, q) })
+}
+
+func (p *past) versions(ctx context.Context, q why.Query) ([][]*why.Version, error) {
+	streams, err := p.streams(ctx, q.Group, q.Kind)
+	if err != nil || len(streams) == 0 {
+		return nil, err
+	}
+	s, err := selection(streams, q)
+	if err != nil {
+		return nil, err
+	}
+	if uid := cmp.Or(q.Owner, q.About); uid != "" {
+		if s.UIDs, err = p.referring(ctx, s, uid); err != nil || len(s.UIDs) == 0 {
+			return nil, err
+		}
+	} else if q.UID != "" {
+		s.UIDs = map[string]bool{q.UID: true}
+	}
+	since, until := argument.Moment{}, p.until
+	if q.Lately != nil {
+		since, until = argument.Moment{Time: q.Lately.Time.Add(-lately)}, argument.Moment{Seq: q.Lately.Seq}
+	}
+	removed, err := p.removals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var uids []string
+	of := map[string][]*why.Version{}
+	for v, err := range p.j.History(ctx, s, since, until) {
+		if err != nil {
+			return nil, err
+		}
+		if v.AboutStream() || v.SaysRemoved() || len(v.Text(line.FieldUID)) == 0 {
+			continue
+		}
+		is := versionOf(v.Fields)
+		if _, known := of[is.UID]; !known {
+			uids = append(uids, is.UID)
+		}
+		if all := of[is.UID]; len(all) > 0 {
+			was := all[len(all)-1].Seq
+			is.Missed = slices.ContainsFunc(removed[is.Stream+" "+is.Namespace], func(seq uint64) bool {
+				return was < seq && seq < is.Seq
+			})
+		}
+		of[is.UID] = append(of[is.UID], is)
+		if all := of[is.UID]; len(all) > most {
+			of[is.UID] = slices.Delete(all, most/10, most/10+1)
+		}
+	}
+	all := make([][]*why.Version, len(uids))
+	for i, uid := range uids {
+		all[i] = of[uid]
+	}
+	return all, nil
+}
+
+// removals returns the lines that stand in the place of removed ones, by stream and namespace.
+func (p *past) removals(ctx context.Context) (map[string][]uint64, error) {
+	if p.removed != nil {
+		return p.removed, nil
+	}
+	all := map[string][]uint64{}
+	for i := range p.j.Segments {
+		x, err := p.j.Index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for r, err := range x.Removals() {
+			if err != nil {
+				return nil, fmt.Errorf("read index: %w", err)
+			}
+			for _, at := range r.Lines {
+				l, err := x.Line(at)
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				all[r.Stream+" "+r.Namespace] = append(all[r.Stream+" "+r.Namespace], l.Seq)
+			}
+		}
+	}
+	p.removed = all
+	return all, nil
+}
+
+// selection returns what a query selects of streams.
+func selection(streams []index.Stream, q why.Query) (*argument.Selection, error) {
+	s := &argument.Selection{}
+	if q.Namespace != "" {
+		s.Namespaces = []string{q.Namespace}
+	}
+	for i := range streams {
+		text := streams[i].Resource + "." + streams[i].Group
+		if q.Name != "" {
+			text += "/" + q.Name
+		}
+		o, err := argument.ParseObject(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", text, err)
+		}
+		s.Objects = append(s.Objects, o)
+	}
+	return s, nil
+}
+
+// referring returns the uids of the selected objects that refer to a uid.
+func (p *past) referring(ctx context.Context, s *argument.Selection, uid string) (map[string]bool, error) {
+	all := map[string]bool{}
+	for i := range p.j.Segments {
+		x, err := p.j.Index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for m, err := range s.Matches(x) {
+			if err != nil {
+				return nil, err
+			}
+			if slices.Contains(m.Refs, uid) {
+				all[strings.Clone(m.UID)] = true
+			}
+		}
+	}
+	return all, nil
+}
+
+// versionOf returns what a line says.
+func versionOf(l *line.Fields) *why.Version {
+	stream := l.StreamName()
+	v := &why.Version{
+		Ref: why.Ref{
+			Group: l.Unquoted(line.FieldGroup), Kind: l.Unquoted(line.FieldKind),
+			Namespace: l.Unquoted(line.FieldNamespace), Name: l.Unquoted(line.FieldName),
+			UID: l.Unquoted(line.FieldUID),
+		},
+		Resource: l.Unquoted(line.FieldResource), Stream: l.Unquoted(line.FieldStream), Seq: l.Seq,
+		Time: l.Time, Made: l.Time, Type: l.Type(), Origin: l.Origin(), Selects: stream.Selects(),
+		Manager: l.Unquoted(line.FieldManager), Raw: slices.Clone(l.Object),
+		Changes: slices.Clone(l.Value(line.FieldChanges)),
+		Partial: l.Incomplete(),
+	}
+	if made, late := l.Late(); late {
+		v.Made = made
+	}
+	v.Version, _ = line.VersionNumber(l.Text(line.FieldResourceVersion)) // 0 where it is no number
+	if sub := l.Unquoted(line.FieldSubresource); sub != "" && v.Manager != "" {
+		v.Manager += "/" + sub
+	}
+	if event := l.Value(line.FieldEvent); event != nil {
+		var is struct {
+			why.Event
+			Regarding struct{ Kind, Namespace, Name, UID string }
+		}
+		if json.Unmarshal(event, &is) == nil {
+			r := is.Regarding
+			is.Event.Regarding = why.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+			v.Event = &is.Event
+		}
+	}
+	return v
+}
