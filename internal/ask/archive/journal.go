@@ -14,6 +14,7 @@ import (
 
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/merge"
+	"kubejournal/internal/format/audit"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/segment"
@@ -41,6 +42,7 @@ type Journal struct {
 	notice func(string)
 	reader Reader // of a history
 	second Reader // of lines that are read beside those
+	people *audit.File
 
 	record    *coverage.Record        // loaded before the segments were listed
 	coverage  []coverage.Stream       // once asked for
@@ -79,6 +81,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	}
 	j := &Journal{path: path, notice: notice}
 	j.Aside = findAside(path)
+	j.openPeople()
 	j.record, j.uncovered = coverage.Load(path) // before the lines, so that it claims none that are not there
 	all, err := segment.Snapshot(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
@@ -118,6 +121,15 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	return j, err
 }
 
+// openPeople opens the file that says who made the lines, if there is one.
+func (j *Journal) openPeople() {
+	var err error
+	if j.people, err = audit.Open(j.path); err != nil {
+		j.notice(fmt.Sprintf("no person is named: %v", err))
+	}
+	j.reader.persons, j.second.persons = j.people, j.people
+}
+
 // errNoWholeLine says that a file begins with a line and has neither its end nor another one.
 var errNoWholeLine = errors.New("it has no whole line")
 
@@ -135,6 +147,7 @@ func CutOff(s *segment.Segment) string {
 func (j *Journal) Close() {
 	j.reader.Close()
 	j.second.Close()
+	j.people.Close()
 	for _, s := range j.Segments {
 		_ = s.Release() // as below
 		if s.in != nil {

@@ -415,6 +415,7 @@ func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.F
 		if raw, err = j.reader.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
 			continue
 		}
+		j.reader.addPerson(&l)
 		missing := raw.Seq - next
 		if next = l.Next(); !take(&l, missing) {
 			return next, errStopped
