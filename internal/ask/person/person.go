@@ -24,6 +24,8 @@ const (
 	skew = 2 * time.Second
 	// delay is how much later than its answer the line of a request is received where nothing holds it up.
 	delay = 10 * time.Second
+	// margin is how much sooner than any line of which the request is certain one may be received after its request.
+	margin = 50 * time.Millisecond
 )
 
 // Requests are the requests of audit logs, each once.
@@ -112,7 +114,10 @@ type Result struct {
 
 // Match finds out which requests made the lines of a journal.
 func (q *Requests) Match(ctx context.Context, j *archive.Journal) (*Result, error) {
-	m := &matching{Requests: q, fits: make(map[*audit.Request]int), Result: Result{Named: make(map[audit.Match]int)}}
+	m := &matching{
+		Requests: q, fits: make(map[fit]int), askers: make(map[string][]*audit.Request), soonest: skew,
+		Result: Result{Named: make(map[audit.Match]int)},
+	}
 	next := uint64(1)
 	var in archive.Reader
 	defer in.Close()
@@ -144,16 +149,28 @@ func (q *Requests) Match(ctx context.Context, j *archive.Journal) (*Result, erro
 type matching struct {
 	*Requests
 	Result
-	fits    map[*audit.Request]int // how many lines it fits by name and time
+	fits    map[fit]int                 // how many lines
+	askers  map[string][]*audit.Request // for the deletion of an object, by uid
 	pending []found
+	soonest time.Duration // how long after its request a line was received at least: the clocks may differ
+}
+
+// fit is a request that fits lines of a type by name and time. One makes a line of a type at most: a deletion may make
+// one as it is asked for, and one at its end.
+type fit struct {
+	by *audit.Request
+	of line.Type
 }
 
 // found is what was found of a line.
 type found struct {
+	fit   // by is nil where several fit
 	seq   uint64
 	line  uint32
-	by    *audit.Request // nil where several fit
 	match audit.Match
+	// how long after the request the line was received; timed says that it is known by that alone
+	after time.Duration
+	timed bool
 }
 
 // is is what is asked of a line.
@@ -201,13 +218,20 @@ func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
 	if len(all) == 0 {
 		return
 	}
-	f := found{x.Seq, audit.LineSum(x.Text(line.FieldID)), all[0], match}
+	by := all[0]
+	f := found{
+		fit: fit{by, x.Type()}, seq: x.Seq, line: audit.LineSum(x.Text(line.FieldID)), match: match,
+		after: x.Time.Sub(by.Received), timed: !strong(by) && !weak(by) && x.written.IsZero(),
+	}
+	if match == audit.Exact && x.live && !f.timed && f.after < m.soonest {
+		m.soonest = f.after
+	}
 	if !same(all) {
 		f.by = nil
 	}
 	if match == audit.Name {
 		for _, r := range all {
-			m.fits[r]++
+			m.fits[fit{r, x.Type()}]++
 		}
 	}
 	m.pending = append(m.pending, f)
@@ -223,8 +247,11 @@ func same(all []*audit.Request) bool {
 // end returns the result. A request that fits several lines by name and time has made one of them at most.
 func (m *matching) end() *Result {
 	for _, f := range m.pending {
+		if f.match == audit.Exact && f.timed && f.after < m.soonest-margin && m.soonest < skew {
+			continue // it found the version there
+		}
 		e := audit.Entry{Seq: f.seq, Line: f.line, Person: audit.Person{Match: f.match}}
-		if f.by != nil && (f.match != audit.Name || m.fits[f.by] == 1) {
+		if f.by != nil && (f.match != audit.Name || m.fits[f.fit] == 1) {
 			e.Person = f.by.Person
 			e.Match = f.match
 			m.Named[f.match]++
@@ -261,6 +288,8 @@ func could(x *is, r *audit.Request) bool {
 		return false
 	case strong(r):
 		return true
+	case r.Verb == "update" && r.Before == r.Version: // nothing changed
+		return false
 	case x.manager != "" && r.Manager != "" && x.manager != r.Manager:
 		return false
 	case !x.written.IsZero():
@@ -305,32 +334,39 @@ func deletionAsked(x *is) (at time.Time, ok bool) {
 
 // asked notes which request asked for a deletion at a time: the first one, as later ones find it asked for.
 func (m *matching) asked(x *is, at time.Time) {
-	all, unnamed := m.deleting(x, func(r *audit.Request) bool { return during(r, at) })
+	if all := m.askers[x.uid]; len(all) > 0 && x.Type() == line.Deleted && during(all[0], at) {
+		m.found(x, all, matchOf(all))
+		return
+	}
+	all, unnamed := m.deleting(x, func(r *audit.Request) bool {
+		return during(r, at) && (r.Version == "" || r.Version == x.version || x.Type() == line.Deleted)
+	})
 	if len(all) == 0 || unnamed {
 		return
 	}
 	var created time.Time
 	metadata := rawjson.Pick(x.Object, "metadata")[0]
 	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
-	if created.IsZero() || !created.Before(at) {
-		// What was deleted by its name may have been another object of this name.
-		for _, r := range all {
-			if r.UID == "" && len(r.Items) == 0 {
-				m.found(x, all, audit.Name)
-				return
-			}
+	// In the second in which it was created, what was deleted by its name may have been another object of this name.
+	if match := matchOf(all); match == audit.UID || !created.IsZero() && created.Before(at) {
+		all = firstOf(all)
+	}
+	match := matchOf(all)
+	if x.Type() == line.Modified {
+		m.askers[x.uid] = all
+		if all[0].Version != "" {
+			match = audit.Exact
 		}
 	}
-	all = firstOf(all)
-	first := all[0]
-	match := audit.UID
-	switch {
-	case first.Version == x.version && x.Type() == line.Modified:
-		match = audit.Exact
-	case first.UID == "" && len(first.Items) == 0:
-		match = audit.Name
-	}
 	m.found(x, all, match)
+}
+
+// matchOf returns how it is known what requests have deleted: by name, where one of them says no more.
+func matchOf(all []*audit.Request) audit.Match {
+	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.UID == "" && len(r.Items) == 0 }) {
+		return audit.Name
+	}
+	return audit.UID
 }
 
 // firstOf returns the first of some requests, and those that overlap with it.
@@ -365,12 +401,8 @@ func (m *matching) deleted(x *is) {
 		}
 		return r.Removed && r.Whole
 	})
-	match := audit.UID
-	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.UID == "" && len(r.Items) == 0 }) {
-		match = audit.Name
-	}
 	if !unnamed {
-		m.found(x, all, match)
+		m.found(x, all, matchOf(all))
 	}
 }
 
