@@ -40,9 +40,10 @@ type Journal struct {
 	ends   []End        // of several journals
 	order  *merge.Order // of these
 	notice func(string)
-	reader Reader // of a history
-	second Reader // of lines that are read beside those
-	people *audit.File
+	reader Reader      // of a history
+	second Reader      // of lines that are read beside those
+	people *audit.File // who made the lines, of one journal
+	named  bool        // somebody is named, of any
 
 	record    *coverage.Record        // loaded before the segments were listed
 	coverage  []coverage.Stream       // once asked for
@@ -127,8 +128,11 @@ func (j *Journal) openPeople() {
 	if j.people, err = audit.Open(j.path); err != nil {
 		j.notice(fmt.Sprintf("no person is named: %v", err))
 	}
-	j.reader.persons, j.second.persons = j.people, j.people
+	j.reader.persons, j.second.persons, j.named = j.people, j.people, j.people != nil
 }
+
+// Named reports whether it is known of some lines who made them, as an audit log says.
+func (j *Journal) Named() bool { return j.named }
 
 // errNoWholeLine says that a file begins with a line and has neither its end nor another one.
 var errNoWholeLine = errors.New("it has no whole line")

@@ -141,7 +141,7 @@ func confirmedByReplicas(of [][]coverage.Stream) map[string]confirmation {
 func (j *Journal) takeCoverage(ctx context.Context, of []*Journal) error {
 	var all [][]coverage.Stream
 	for _, one := range of {
-		j.Unread = append(j.Unread, one.Unread...)
+		j.Unread, j.named = append(j.Unread, one.Unread...), j.named || one.named
 		if one.Aside.At.After(j.Aside.At) {
 			j.Aside = one.Aside
 		}
