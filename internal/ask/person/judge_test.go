@@ -43,6 +43,7 @@ type thing struct {
 	asked               time.Time // zero while it is not being deleted
 	by                  string    // the request that asked for that
 	askedSeq            int       // of the line that says so
+	grace               int
 	created             time.Time
 }
 
@@ -143,7 +144,10 @@ func (s *server) line(typ string, o *thing, manager string, at, written time.Tim
 	}
 	asked := ""
 	if !o.asked.IsZero() {
-		asked = fmt.Sprintf(`,"deletionTimestamp":%q,"deletionGracePeriodSeconds":30`, o.asked.Truncate(time.Second).Add(30*time.Second).Format(time.RFC3339))
+		asked = fmt.Sprintf(`,"deletionTimestamp":%q,"deletionGracePeriodSeconds":%d`, o.asked.Truncate(time.Second).Add(time.Duration(o.grace)*time.Second).Format(time.RFC3339), o.grace)
+		if o.grace == 0 {
+			l += `,"changes":[{"op":"replace","path":"/metadata/deletionTimestamp","old":"","value":""}]`
+		}
 	}
 	s.lines = append(s.lines, l+fmt.Sprintf(`,"object":{"metadata":{"name":%q,"uid":%q,"creationTimestamp":%q%s}}}`, o.name, o.uid, o.created.Truncate(time.Second).Format(time.RFC3339), asked))
 	s.truth[s.seq] = id
@@ -193,12 +197,16 @@ func (s *server) step() {
 			s.touched(o, received)
 			return
 		}
-		was := s.answer(o, "", time.Time{})
 		delete(s.objects, key)
 		s.rv++
-		o.rv = s.rv
-		s.note(who{"system:node:a", "", "kubelet"}, "delete", o, "", 200, received, answered, "", map[string]any{"kind": "DeleteOptions"}, was)
+		o.rv, o.asked, o.grace = s.rv, at, 0
+		was := s.answer(o, "", time.Time{})
+		by := s.note(who{"system:node:a", "", "kubelet"}, "delete", o, "", 200, received, answered, "", map[string]any{"kind": "DeleteOptions"}, was)
 		s.touched(o, received)
+		s.line("MODIFIED", o, "", at, time.Time{}, by)
+		s.unsure[s.seq] = true
+		s.rv++
+		o.rv = s.rv
 		s.line("DELETED", o, "", at, time.Time{}, o.by)
 		s.unsure[s.seq] = s.unsure[o.askedSeq]
 	case n == 0: // refused
@@ -217,7 +225,7 @@ func (s *server) step() {
 		// of what the log leaves out, deletions could be taken for others' in the same second
 	case n == 3 && o.asked.IsZero() && o.resource == "pods", n == 4 && o.asked.IsZero() && o.resource == "pods":
 		s.rv++
-		o.rv, o.asked = s.rv, at
+		o.rv, o.asked, o.grace = s.rv, at, 30
 		if n == 3 {
 			o.by = s.note(p, "delete", o, "", 200, received, answered, "", map[string]any{"kind": "DeleteOptions"}, s.answer(o, "", time.Time{}))
 		} else {

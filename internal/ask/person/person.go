@@ -202,8 +202,8 @@ func (m *matching) line(l *line.Fields) {
 		m.deleted(x)
 		return
 	}
-	if asked, ok := deletionAsked(x); ok && x.live && typ == line.Modified && x.manager == "" && asked.Equal(x.written) {
-		m.asked(x, asked)
+	if at, ok := deletionAsked(x); ok && x.live && typ == line.Modified && x.manager == "" && at.Equal(x.written) {
+		m.asked(x, at)
 		return
 	}
 	if all := m.exact(x); len(all) > 0 {
@@ -332,18 +332,12 @@ func deletionAsked(x *is) (at time.Time, ok bool) {
 	return at.Add(-time.Duration(grace) * time.Second), true
 }
 
-// asked notes which request asked for a deletion at a time: the first one, as later ones find it asked for.
+// asked notes which request asked for a deletion at a time, as a line says: the first one, as later ones find it asked
+// for.
 func (m *matching) asked(x *is, at time.Time) {
-	if all := m.askers[x.uid]; len(all) > 0 && x.Type() == line.Deleted && during(all[0], at) {
-		m.found(x, all, matchOf(all))
-		return
-	}
 	all, unnamed := m.deleting(x, func(r *audit.Request) bool {
 		return during(r, at) && (r.Version == "" || r.Version == x.version || x.Type() == line.Deleted)
 	})
-	if len(all) == 0 || unnamed {
-		return
-	}
 	var created time.Time
 	metadata := rawjson.Pick(x.Object, "metadata")[0]
 	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
@@ -351,10 +345,13 @@ func (m *matching) asked(x *is, at time.Time) {
 	if match := matchOf(all); match == audit.UID || !created.IsZero() && created.Before(at) {
 		all = firstOf(all)
 	}
+	if unnamed {
+		all = nil
+	}
 	match := matchOf(all)
 	if x.Type() == line.Modified {
 		m.askers[x.uid] = all
-		if all[0].Version != "" {
+		if len(all) > 0 && all[0].Version != "" {
 			match = audit.Exact
 		}
 	}
@@ -388,8 +385,14 @@ func (m *matching) deleted(x *is) {
 		return
 	}
 	whole := len(x.Object) > 0 && !x.Incomplete() && x.live
+	if all, seen := m.askers[x.uid]; seen {
+		m.found(x, all, matchOf(all))
+		return
+	}
 	if at, ok := deletionAsked(x); ok && whole {
-		m.asked(x, at)
+		if x.Unquoted(line.FieldResource) != "pods" { // the time may be that at which the kubelet asked again
+			m.asked(x, at)
+		}
 		return
 	}
 	all, unnamed := m.deleting(x, func(r *audit.Request) bool {
