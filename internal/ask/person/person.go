@@ -64,7 +64,7 @@ func (q *Requests) Add(r audit.Request) {
 		return
 	}
 	q.seen[is] = true
-	for _, text := range []*string{&r.User, &r.Agent, &r.Impersonated, &r.Address, &r.Group, &r.Resource, &r.Manager} {
+	for _, text := range []*string{&r.User, &r.Agent, &r.Impersonated, &r.Group, &r.Resource, &r.Manager} {
 		if known, ok := q.texts[*text]; ok {
 			*text = known
 		} else {

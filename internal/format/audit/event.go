@@ -90,9 +90,10 @@ func parseEvent(event []byte) (r Request, ok bool) {
 			r.Impersonated, _ = user(v)
 		case "sourceips":
 			for ip := range rawjson.Elements(v) {
-				r.Address = text(ip)
-				break
+				r.Addresses = append(r.Addresses, text(ip))
 			}
+			const most = 5
+			r.Addresses = r.Addresses[max(len(r.Addresses)-most, 0):]
 		case "requestreceivedtimestamp":
 			r.Received = instant(v)
 		case "stagetimestamp":
@@ -257,7 +258,7 @@ func parseGoogle(entry, payload []byte) (r Request, ok bool) {
 			r.User = text(rawjson.Pick(v, "principalEmail")[0])
 		case "requestMetadata":
 			is := rawjson.Pick(v, "callerIp", "callerSuppliedUserAgent")
-			r.Address, r.Agent = text(is[0]), text(is[1])
+			r.Addresses, r.Agent = []string{text(is[0])}, text(is[1])
 		case "methodName":
 			method = text(v)
 		case "resourceName":

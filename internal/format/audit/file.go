@@ -26,7 +26,7 @@ type Person struct {
 	Groups       []string `json:"groups,omitempty"`
 	Impersonated string   `json:"impersonated,omitempty"` // the user that this one acted as
 	Agent        string   `json:"userAgent,omitempty"`
-	Address      string   `json:"sourceIP,omitempty"`
+	Addresses    []string `json:"sourceIPs,omitempty"` // clients may make up all but the last
 	Verb         string   `json:"verb,omitempty"`
 	AuditID      string   `json:"auditID,omitempty"`
 	Match        Match    `json:"match"`

@@ -28,7 +28,7 @@ func at(text string) time.Time {
 var patched = Request{
 	Person: Person{
 		User: "dev-7@example.com", Groups: []string{"dev", "system:authenticated"}, Impersonated: "root", Agent: "kubectl/v1.37 (linux/amd64)",
-		Address: "10.0.0.7", Verb: "patch", AuditID: "3f1c",
+		Addresses: []string{"10.0.0.7", "10.0.0.1"}, Verb: "patch", AuditID: "3f1c",
 	},
 	Received: at("2026-11-22T01:54:12.1Z"), Answered: at("2026-11-22T01:54:12.105Z"), Resource: "secrets", Namespace: "shop", Name: "db",
 	Manager: "kubectl-edit", UID: "u1", Version: "205", Touched: at("2026-11-22T01:54:12Z"), Whole: true,
@@ -131,7 +131,7 @@ func TestGoogle(t *testing.T) {
 			`","response":{"@type":"core.k8s.io/v1.Secret","metadata":{"name":"db","uid":"u1","resourceVersion":"205"},"data":{"password":"aHVudGVyMg=="}},"serviceName":"k8s.io","status":` + status + `},"receiveTimestamp":"2026-11-22T01:54:15Z","resource":{"type":"k8s_cluster"},"timestamp":"2026-11-22T01:54:12.1Z"}`
 	}
 	want := Request{
-		Person: Person{User: "dev-7@example.com", Agent: "kubectl/v1.37", Address: "10.0.0.7", Verb: "update", AuditID: "3f1c"}, Received: at("2026-11-22T01:54:12.1Z"), Answered: at("2026-11-22T01:54:15Z"),
+		Person: Person{User: "dev-7@example.com", Agent: "kubectl/v1.37", Addresses: []string{"10.0.0.7"}, Verb: "update", AuditID: "3f1c"}, Received: at("2026-11-22T01:54:12.1Z"), Answered: at("2026-11-22T01:54:15Z"),
 		Resource: "secrets", Namespace: "shop", Name: "db", UID: "u1", Version: "205", Whole: true,
 	}
 	for _, log := range []string{entry("io.k8s.core.v1.secrets.update", "core/v1/namespaces/shop/secrets/db", "{}"), indented("[" + entry("io.k8s.core.v1.secrets.update", "core/v1/namespaces/shop/secrets/db", `{"code":0}`) + "]")} {
