@@ -147,6 +147,7 @@ func TestAuditOfSeveral(t *testing.T) {
 			j.Now = j.Now.Add(time.Minute)
 			s.Put("kubectl-edit", fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"it","uid":"%d"},"data":{"n":"%d"}}`, i+1, n))
 		}
+		j.Confirm(false, s)
 		j.Stop()
 		log := auditOf(t, path, func(*line.Fields) string { return fmt.Sprint("dev-", i) })
 		var out, notes bytes.Buffer
@@ -156,7 +157,7 @@ func TestAuditOfSeveral(t *testing.T) {
 		args = append(args, "--journal", path)
 	}
 	var out, notes bytes.Buffer
-	run(t.Context(), append([]string{"history", "configmaps", "widgets", "--all", "-o", "json"}, args...), strings.NewReader(""), &out, &notes)
+	run(t.Context(), append([]string{"history", "configmaps,widgets", "--all", "-o", "json"}, args...), strings.NewReader(""), &out, &notes)
 	if a, b := strings.Count(out.String(), `"user":"dev-0"`), strings.Count(out.String(), `"user":"dev-1"`); a != 5 || b != 5 {
 		t.Errorf("%d and %d lines have a person:\n%s%s", a, b, out.String(), notes.String())
 	}
