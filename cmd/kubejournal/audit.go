@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -76,19 +77,22 @@ func readAudit(cmd *cobra.Command, files []string) (requests *person.Requests, f
 	var all audit.Count
 	for _, name := range files {
 		var in io.Reader = cmd.InOrStdin()
+		var f disk.File
 		if name != "-" {
-			f, err := disk.OS.OpenFile(name, os.O_RDONLY, 0)
-			if err != nil {
+			var err error
+			if f, err = disk.OS.OpenFile(name, os.O_RDONLY, 0); err != nil {
 				terminal.Note(cmd.ErrOrStderr(), err.Error())
 				failed = true
 				continue
 			}
-			defer f.Close() //nolint:errcheck // it is only read
-			in = io.NewSectionReader(f, 0, 1<<62)
+			in = io.NewSectionReader(f, 0, math.MaxInt64)
 		}
 		n, err := audit.Read(in, requests.Add, func(line int, why string) {
 			terminal.Note(cmd.ErrOrStderr(), fmt.Sprintf("%s: line %d: %s", name, line, why))
 		})
+		if f != nil {
+			_ = f.Close() // it was only read
+		}
 		if all.Add(n); err != nil {
 			terminal.Note(cmd.ErrOrStderr(), fmt.Sprintf("%s cannot be read to its end: %v", name, err))
 			failed = true

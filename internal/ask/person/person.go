@@ -310,8 +310,8 @@ func (m *matching) exact(x *is) []*audit.Request {
 		}
 	}
 	for _, proven := range []func(*audit.Request) bool{strong, weak} {
-		if some := slices.DeleteFunc(slices.Clone(all), func(r *audit.Request) bool { return !proven(r) }); len(some) > 0 {
-			all = some
+		if slices.ContainsFunc(all, proven) {
+			all = slices.DeleteFunc(all, func(r *audit.Request) bool { return !proven(r) })
 			break
 		}
 	}
@@ -440,8 +440,8 @@ func (m *matching) named(x *is) {
 	added := x.Type() == line.Added
 	for _, r := range m.byName[of] {
 		writes := r.Verb == "update" || r.Verb == "patch" || added && r.Verb == "create"
-		if writes && r.Created == added && r.Subresource == x.Unquoted(line.FieldSubresource) && r.Manager == x.manager &&
-			during(r, x.written) && !r.Received.After(x.Time.Add(skew)) {
+		if writes && r.Created == added && r.Subresource == x.Unquoted(line.FieldSubresource) &&
+			r.Manager == x.manager && during(r, x.written) && !r.Received.After(x.Time.Add(skew)) {
 			all = append(all, r)
 		}
 	}

@@ -30,8 +30,8 @@ type Request struct {
 	Created bool
 	// Touched is the last time in the managedFields of the answer, in whole seconds; zero where they are not logged.
 	Touched time.Time
-	// Whole reports that the body of the request or of the answer is logged. Of others it is not known whether a deletion
-	// was a dry run.
+	// Whole reports that the body of the request or of the answer is logged. Of others it is not known whether a
+	// deletion was a dry run.
 	Whole bool
 	// Items are the uids of the objects in the answer to a deletecollection.
 	Items []string

@@ -28,7 +28,8 @@ type Count struct {
 
 // Add adds what was read of another log.
 func (c *Count) Add(o Count) {
-	c.Events, c.Writes, c.Others, c.Damaged = c.Events+o.Events, c.Writes+o.Writes, c.Others+o.Others, c.Damaged+o.Damaged
+	c.Events, c.Writes = c.Events+o.Events, c.Writes+o.Writes
+	c.Others, c.Damaged = c.Others+o.Others, c.Damaged+o.Damaged
 }
 
 // Read reads an audit log, plain or gzip, and calls each with the requests that may have written, and damaged with the
