@@ -13,8 +13,9 @@ const historyHelp = `Show what happened to an object, in a namespace, or everywh
   14:02:11  MOD   deploy shop/web  kubectl set  containers[web].image …1.4.0→…1.5.0
 
 Rows are those of 'kubejournal tail': WHO is the field manager that wrote, a program's name and not a person; of a deletion
-nobody is named. 14:02:11* is when a change was made that was received late. A GAP says that the server's history was gone:
-what follows it, up to SYNC, is the net difference. "-- 14:20:00 to 14:30:00" is a time in which nobody watched.
+nobody is named. After 'kubejournal audit' it is the user, where that is known. 14:02:11* is when a change was made that was
+received late. A GAP says that the server's history was gone: what follows it, up to SYNC, is the net difference.
+"-- 14:20:00 to 14:30:00" is a time in which nobody watched.
 
 On a terminal, what the question says already is not repeated: the one object, resource or namespace that it names.
 -o wide shows every column, cuts nothing, and has managers as the API names them (kubectl-set), as into a pipe.
@@ -92,7 +93,7 @@ With --by it is 3 too if a version has no known writer.`,
 	flags.BoolVar(&related, "related", false,
 		"show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
 	flags.StringVar(&h.By, "by", "",
-		"versions that `MANAGER` wrote, in full or as shown; * stands for anything: 'kubectl*'")
+		"versions that `MANAGER`, or a user, wrote, in full or as shown; * stands for anything: 'kubectl*'")
 	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, "+
 		"spec.template.spec.containers[web].image", func(text string) (err error) {
 		h.Field, err = answer.ParsePath(text)

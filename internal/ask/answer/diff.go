@@ -400,13 +400,15 @@ type Point struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 	Manager         string    `json:"manager,omitempty"`
 	Subresource     string    `json:"subresource,omitempty"`
+	// as a line of history -o json has it
+	Person json.RawMessage `json:"person,omitempty"`
 }
 
 func pointOf(l *line.Fields) *Point {
 	text := func(f line.Field) string { return string(rawjson.Unquote(nil, l.Text(f))) }
 	p := &Point{
 		Seq: l.Seq, Time: l.Time, ResourceVersion: text(line.FieldResourceVersion), Manager: text(line.FieldManager),
-		Subresource: text(line.FieldSubresource),
+		Subresource: text(line.FieldSubresource), Person: bytes.Clone(l.Value(line.FieldPerson)),
 	}
 	p.WrittenAt, _ = l.Written()
 	return p

@@ -86,6 +86,7 @@ type found struct {
 	*question.Item
 	cluster string
 	cells   []string
+	by      string // the user who deleted it
 }
 
 // Items shows objects as they were. Those of several clusters are in one table: any other form, which kubectl takes,
@@ -153,6 +154,15 @@ func (g *Get) rows(ctx context.Context, f *Found, columns []Column) ([]found, er
 	shown := make([]found, len(f.Items))
 	for i := range f.Items {
 		shown[i].Item, shown[i].cluster = &f.Items[i], f.Cluster
+	}
+	for i := range shown {
+		if at := shown[i].Last; g.Deleted && g.Format == "table" && f.Journal.Named() && !shown[i].Gone {
+			if l, err := f.Journal.Line(ctx, at); err != nil {
+				return nil, err
+			} else if l != nil && l.Type() == line.Deleted {
+				shown[i].by = rows.User(l)
+			}
+		}
 	}
 	if g.Match == nil && len(columns) == 0 {
 		return shown, nil
@@ -306,12 +316,13 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 		return nil
 	}
 	at, zones := g.At.Time, zones{}
-	several, namespaced := false, false
+	several, namespaced, by := false, false, false
 	for _, f := range all {
 		if g.At.Time.IsZero() && f.Made.After(at) {
 			at = f.Made
 		}
 		zones.add(f.Made, f.Ended, f.EndedAfter)
+		by = by || f.by != ""
 		several = several || f.Stream.Resource != all[0].Stream.Resource || f.Stream.Group != all[0].Stream.Group
 		namespaced = namespaced || f.Namespace != "" && g.Namespace == "" || f.Namespace != all[0].Namespace
 	}
@@ -330,7 +341,9 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 		head = append(head, strings.ToUpper(printable(c.Name)))
 	}
 	if head = append(head, "AGE"); g.Deleted {
-		head = append(head, fmt.Sprintf("DELETED (%s)", zones))
+		if head = append(head, fmt.Sprintf("DELETED (%s)", zones)); by {
+			cut, head = append(cut, len(head)), append(head, "BY")
+		}
 	} else {
 		cut = append(cut, len(head)+1)
 		head = append(head, fmt.Sprintf("LAST CHANGE (%s)", zones), "BY")
@@ -359,7 +372,9 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 			age = duration(then.Sub(f.Created))
 		}
 		if row = append(row, age); g.Deleted {
-			row = append(row, ended(f.Item))
+			if row = append(row, ended(f.Item)); by {
+				row = append(row, or(f.by))
+			}
 		} else {
 			by := f.Writer
 			if o.Width > 0 {

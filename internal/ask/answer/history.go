@@ -327,20 +327,19 @@ func (h *history) isBy(v *archive.Version) bool {
 	if h.By == "" {
 		return true
 	}
-	manager := string(v.Text(line.FieldManager))
-	if v.Type() == line.Deleted || manager == "" {
-		return false
-	}
-	full := manager
-	if sub := v.Text(line.FieldSubresource); len(sub) > 0 {
-		full += "/" + string(sub)
-	}
-	for _, is := range []string{manager, full, rows.Manager(manager), rows.Manager(full)} {
-		if ok, err := path.Match(h.By, is); ok && err == nil || is == h.By {
-			return true
+	user, as := v.Person()
+	names := []string{user, as}
+	if full := string(v.Text(line.FieldManager)); v.Type() != line.Deleted {
+		names = append(names, full, rows.Manager(full))
+		if sub := v.Text(line.FieldSubresource); len(sub) > 0 {
+			full += "/" + string(sub)
+			names = append(names, full, rows.Manager(full))
 		}
 	}
-	return false
+	return slices.ContainsFunc(names, func(is string) bool {
+		ok, err := path.Match(h.By, is)
+		return is != "" && (ok && err == nil || is == h.By)
+	})
 }
 
 // mayBeBy reports whether the manager that is asked for may have written a version of which no writer is known.
@@ -617,6 +616,9 @@ func side(l *line.Fields) yamltext.Side {
 		name = string(namespace) + "/" + name
 	}
 	s := yamltext.Side{Title: fmt.Sprintf("%s %s  %s  seq %d", l.Text(line.FieldKind), name, local(l.Time), l.Seq)}
+	if user := rows.User(l); user != "" {
+		s.Title += "  by " + user
+	}
 	if len(l.Object) == 0 {
 		return s
 	}

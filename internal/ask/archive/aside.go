@@ -60,4 +60,5 @@ func (j *Journal) noticeStrangers() {
 		}
 	}
 	say(coverage.Path(j.path))
+	say(segment.AuditPath(j.path))
 }

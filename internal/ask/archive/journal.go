@@ -14,6 +14,7 @@ import (
 
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/merge"
+	"kubejournal/internal/format/audit"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/segment"
@@ -39,8 +40,10 @@ type Journal struct {
 	ends   []End        // of several journals
 	order  *merge.Order // of these
 	notice func(string)
-	reader Reader // of a history
-	second Reader // of lines that are read beside those
+	reader Reader      // of a history
+	second Reader      // of lines that are read beside those
+	people *audit.File // who made the lines, of one journal
+	named  bool        // somebody is named, of any
 
 	record    *coverage.Record        // loaded before the segments were listed
 	coverage  []coverage.Stream       // once asked for
@@ -79,6 +82,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	}
 	j := &Journal{path: path, notice: notice}
 	j.Aside = findAside(path)
+	j.openPeople()
 	j.record, j.uncovered = coverage.Load(path) // before the lines, so that it claims none that are not there
 	all, err := segment.Snapshot(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
@@ -118,6 +122,18 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	return j, err
 }
 
+// openPeople opens the file that says who made the lines, if there is one.
+func (j *Journal) openPeople() {
+	var err error
+	if j.people, err = audit.Open(j.path); err != nil {
+		j.notice(fmt.Sprintf("no person is named: %v", err))
+	}
+	j.reader.persons, j.second.persons, j.named = j.people, j.people, j.people != nil
+}
+
+// Named reports whether it is known of some lines who made them, as an audit log says.
+func (j *Journal) Named() bool { return j.named }
+
 // errNoWholeLine says that a file begins with a line and has neither its end nor another one.
 var errNoWholeLine = errors.New("it has no whole line")
 
@@ -135,6 +151,7 @@ func CutOff(s *segment.Segment) string {
 func (j *Journal) Close() {
 	j.reader.Close()
 	j.second.Close()
+	j.people.Close()
 	for _, s := range j.Segments {
 		_ = s.Release() // as below
 		if s.in != nil {

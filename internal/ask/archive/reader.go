@@ -1,10 +1,12 @@
 package archive
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"kubejournal/internal/format/audit"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 	"kubejournal/internal/format/segment"
@@ -16,6 +18,9 @@ type Reader struct {
 	lines  segment.Reader
 	at     int64 // offset of what comes next
 	parsed line.Fields
+
+	persons *audit.File // who made the lines; nil where nothing says
+	buf     []byte      // of a line that has a person
 }
 
 // Open makes Next begin at an offset of a segment.
@@ -51,7 +56,19 @@ func (r *Reader) Read(s *Segment, x *index.Index, seq uint64, offset int64) (*li
 			seq, ErrDamaged,
 		)
 	}
+	r.addPerson(&r.parsed)
 	return &r.parsed, nil
+}
+
+// addPerson adds who made a line, if that is known. The line is then valid until the next call.
+func (r *Reader) addPerson(l *line.Fields) {
+	person := r.persons.Of(l.Seq, l.Text(line.FieldID))
+	if person == nil {
+		return
+	}
+	if text, err := json.Marshal(person); err == nil {
+		r.buf = l.AddPerson(r.buf, text)
+	}
 }
 
 // seek makes lines begin at an offset of a segment.

@@ -141,7 +141,7 @@ func confirmedByReplicas(of [][]coverage.Stream) map[string]confirmation {
 func (j *Journal) takeCoverage(ctx context.Context, of []*Journal) error {
 	var all [][]coverage.Stream
 	for _, one := range of {
-		j.Unread = append(j.Unread, one.Unread...)
+		j.Unread, j.named = append(j.Unread, one.Unread...), j.named || one.named
 		if one.Aside.At.After(j.Aside.At) {
 			j.Aside = one.Aside
 		}
@@ -415,6 +415,7 @@ func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.F
 		if raw, err = j.reader.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
 			continue
 		}
+		j.reader.addPerson(&l)
 		missing := raw.Seq - next
 		if next = l.Next(); !take(&l, missing) {
 			return next, errStopped

@@ -10,11 +10,13 @@ package blame
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"kubejournal/internal/ask/rows"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/fieldpath"
 	"kubejournal/internal/format/line"
@@ -46,9 +48,13 @@ type Write struct {
 	Manager     string    `json:"manager,omitempty"`     // only with Watch
 	Subresource string    `json:"subresource,omitempty"` // that it wrote through
 	Origin      Origin    `json:"origin"`
-	After       Point     `json:"after,omitzero"` // not with Watch
+	// only with Watch: who made the line, as history -o json has it
+	Person json.RawMessage `json:"person,omitempty"`
+	After  Point           `json:"after,omitzero"` // not with Watch
 
-	late bool // received long after it was written
+	user string // the person as text
+	who  string // the same where that tells more than the manager
+	late bool   // received long after it was written
 }
 
 // Point is a line, or a time alone.
@@ -74,6 +80,7 @@ func newWrite(l *line.Fields) *Write {
 		w.Written = time.Time{}
 	}
 	_, w.late = l.Late()
+	w.Person, w.user, w.who = bytes.Clone(l.Value(line.FieldPerson)), rows.User(l), rows.Person(l)
 	if l.Type() != line.Deleted { // lines of earlier versions name the last writer there
 		w.Manager, w.Subresource = text(l.Text(line.FieldManager)), text(l.Text(line.FieldSubresource))
 	}
@@ -220,7 +227,7 @@ func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 	// A first list that was begun more than once, or that could not be completed, has MODIFIED lines too.
 	between := l.Type() == line.Added || l.Snapshot()
 	w := *exact
-	w.Manager, w.Subresource = "", ""
+	w.Manager, w.Subresource, w.Person, w.user, w.who = "", "", nil, "", ""
 	switch {
 	case h.last == nil && isCreation(l):
 		return exact

@@ -103,8 +103,16 @@ func appendWho(dst []byte, w *Write, width int) []byte {
 		return append(dst, "or before"...)
 	case w.Origin == Between:
 		return fmt.Appendf(dst, "since seq %d", w.After.Seq)
-	case w.Manager == "":
+	case w.who != "" && width > 0:
+		return terminal.AppendRaw(dst, []byte(w.who))
+	case w.Manager == "" && w.user == "":
 		return append(dst, '-')
+	}
+	if width == 0 && w.user != "" {
+		if dst = terminal.AppendRaw(dst, []byte(w.user)); w.Manager == "" {
+			return dst
+		}
+		dst = append(dst, ", "...)
 	}
 	who := w.Manager
 	if w.Subresource != "" {

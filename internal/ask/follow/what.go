@@ -81,19 +81,30 @@ func appendScope(dst, scope []byte) []byte {
 // appendWho appends who wrote the version, as people know it: nobody for a deletion, since lines of earlier versions
 // name the last writer there, who need not be who deleted. Of a Kubernetes Event it is who reported it.
 func appendWho(dst []byte, l *line.Fields, _ *Same) []byte {
+	if person := rows.Person(l); person != "" {
+		return terminal.AppendRaw(dst, []byte(person))
+	}
 	manager, subresource := who(l)
 	return rows.AppendManager(dst, manager, subresource)
 }
 
 // appendManager does the same without the subresource.
-func appendManager(dst []byte, l *line.Fields, _ *Same) []byte {
+func appendManager(dst []byte, l *line.Fields, same *Same) []byte {
+	if rows.Person(l) != "" {
+		return appendWho(dst, l, same)
+	}
 	manager, _ := who(l)
 	return rows.AppendManager(dst, manager, nil)
 }
 
-// appendFullWho appends the writer as the API has it.
+// appendFullWho appends the writer as the API has it, after the user where that is known.
 func appendFullWho(dst []byte, l *line.Fields, _ *Same) []byte {
 	manager, subresource := who(l)
+	if user := rows.User(l); user != "" {
+		if dst = terminal.AppendRaw(dst, []byte(user)); len(manager) > 0 {
+			dst = append(dst, ", "...)
+		}
+	}
 	if dst = terminal.AppendText(dst, manager); len(manager) > 0 && len(subresource) > 0 {
 		dst = terminal.AppendText(append(dst, '/'), subresource)
 	}

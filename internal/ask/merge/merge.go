@@ -510,7 +510,8 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	e.text(line.FieldID, id[:strings.LastIndexByte(id, '/')+1]+string(line.Deleted))
 	e.set(line.FieldFinalStateKnown, []byte("false"))
 	for _, of := range []line.Field{
-		line.FieldGeneration, line.FieldManager, line.FieldSubresource, line.FieldWrittenAt, line.FieldChanges,
+		line.FieldGeneration, line.FieldManager, line.FieldSubresource, line.FieldWrittenAt, line.FieldPerson,
+		line.FieldChanges,
 	} {
 		e.drop(of)
 	}

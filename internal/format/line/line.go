@@ -52,6 +52,7 @@ const (
 	FieldManager
 	FieldSubresource
 	FieldWrittenAt
+	FieldPerson // who made it, in answers alone: an audit log says so
 	FieldFinalStateKnown
 	FieldCount
 	FieldRemoved
@@ -68,7 +69,7 @@ var names = [...]string{
 	"clusterUID",
 	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager",
 	"subresource",
-	"writtenAt", "finalStateKnown", "count", "removed", "sealed", "truncated", "truncatedReason", "event",
+	"writtenAt", "person", "finalStateKnown", "count", "removed", "sealed", "truncated", "truncatedReason", "event",
 	"changesOmitted", "changes",
 }
 
@@ -327,6 +328,32 @@ func (l *Fields) Written() (written time.Time, ok bool) {
 
 // Set gives a member another value, which Raw does not have.
 func (l *Fields) Set(f Field, value []byte) { l.values[f] = value }
+
+// AddPerson gives the line the member that says who made it. buf is space for a line.
+func (l *Fields) AddPerson(buf, person []byte) []byte {
+	const object = `,"object":`
+	at := len(l.Raw) - len(`}`)
+	if l.Object != nil {
+		at -= len(l.Object) + len(object)
+	}
+	l.Set(FieldPerson, person)
+	if l.Object != nil && (at < 0 || !bytes.HasPrefix(l.Raw[at:], []byte(object))) {
+		return buf // others have put its members into another order
+	}
+	buf = append(append(buf[:0], l.Raw[:at]...), `,"person":`...)
+	buf = append(append(buf, person...), l.Raw[at:]...)
+	l.Raw = buf
+	return buf
+}
+
+// Person returns the user who made the line and, if that acted as another, that one; empty where they are not known.
+func (l *Fields) Person() (user, as string) {
+	if l.values[FieldPerson] == nil {
+		return "", ""
+	}
+	is := rawjson.Pick(l.values[FieldPerson], "user", "impersonated")
+	return string(rawjson.Unquote(nil, rawjson.Inside(is[0]))), string(rawjson.Unquote(nil, rawjson.Inside(is[1])))
+}
 
 // Late returns when the change was made, if it was received late.
 func (l *Fields) Late() (written time.Time, ok bool) {

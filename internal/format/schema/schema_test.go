@@ -225,7 +225,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("%s: %v", line, err)
 	}
 	for key := range s.Properties {
-		if !seen[key] {
+		if !seen[key] && key != "person" { // which answers alone have
 			t.Errorf("no line has %s", key)
 		}
 	}

@@ -25,15 +25,15 @@ const Sifted = ".plain"
 // TemporaryName returns the name of a file that is being written.
 func TemporaryName(name string) string { return "." + name + temporary }
 
-// LeftOver reports whether a name is the temporary one of a rotated file that is made again, an index, or the coverage
-// file.
+// LeftOver reports whether a name is the temporary one of a rotated file that is made again, an index, the coverage
+// file, or that of 'kubejournal audit'.
 func (n Names) LeftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, temporary)
 	rest, hidden := strings.CutPrefix(rest, ".")
 	if !ok || !hidden {
 		return false
 	}
-	if rest == n.active+covered {
+	if rest == n.active+covered || rest == n.active+audited {
 		return true
 	}
 	if plain, number, run := strings.Cut(rest, Indexed+"."); run && strings.Trim(number, "0123456789") == "" {

@@ -13,6 +13,7 @@ const (
 	Gzipped   = ".gz"
 	Indexed   = ".index"
 	covered   = ".coverage"
+	audited   = ".audit"
 	compacted = ".compacted-" // the last line's seq and Gzipped follow
 )
 
@@ -93,6 +94,9 @@ func IndexPath(segment string) string {
 	}
 	return strings.TrimSuffix(segment, Gzipped) + Indexed
 }
+
+// AuditPath returns the path of the file that says who made the lines of the journal whose active file is at path.
+func AuditPath(path string) string { return path + audited }
 
 // Parse takes the name of a rotated file of this journal apart; ok is false for any other name.
 func (n Names) Parse(name string) (r Rotation, ok bool) {

@@ -1,0 +1,449 @@
+// Package person finds out which requests of an audit log made the lines of a journal.
+//
+// A line gets a request only where that is certain, or where one request alone fits. A request that is not in the log
+// may have made a line too, and one that is in it may have changed nothing: it is answered with the version that was
+// there. So the answer's version alone proves nothing; what else does is in could.
+package person
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/format/audit"
+	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/rawjson"
+)
+
+const (
+	// skew is how far the clocks of kubejournal and of the API server may lie apart.
+	skew = 2 * time.Second
+	// delay is how much later than its answer the line of a request is received where nothing holds it up.
+	delay = 10 * time.Second
+	// margin is how much sooner than any line of which the request is certain one may be received after its request.
+	margin = 50 * time.Millisecond
+)
+
+// Requests are the requests of audit logs, each once.
+type Requests struct {
+	seen        map[request]bool
+	texts       map[string]string
+	byVersion   map[[2]string][]*audit.Request // by uid and version of the answer
+	deletions   map[string][]*audit.Request    // by uid of what they delete
+	byName      map[object][]*audit.Request    // those whose answer has no version
+	collections map[object][]*audit.Request    // deletions of collections whose objects are not logged
+	oldest      time.Time
+}
+
+// request is what tells requests apart. Clients may choose the audit id, so that it is not enough.
+type request struct {
+	id, user, verb, name string
+	at                   int64
+}
+
+// object names one, or a collection.
+type object struct{ group, resource, namespace, name string }
+
+// New returns an empty set of requests.
+func New() *Requests {
+	return &Requests{
+		seen: make(map[request]bool), texts: make(map[string]string), byVersion: make(map[[2]string][]*audit.Request),
+		deletions: make(map[string][]*audit.Request), byName: make(map[object][]*audit.Request),
+		collections: make(map[object][]*audit.Request),
+	}
+}
+
+// Add adds a request, unless it is there.
+func (q *Requests) Add(r audit.Request) {
+	is := request{r.AuditID, r.User, r.Verb, r.Name, r.Received.UnixNano()}
+	if q.seen[is] {
+		return
+	}
+	q.seen[is] = true
+	for _, text := range []*string{&r.User, &r.Agent, &r.Impersonated, &r.Group, &r.Resource, &r.Manager} {
+		if known, ok := q.texts[*text]; ok {
+			*text = known
+		} else {
+			q.texts[*text] = *text
+		}
+	}
+	if q.oldest.IsZero() || r.Received.Before(q.oldest) {
+		q.oldest = r.Received
+	}
+	of := objectOf(r.Group, r.Resource, r.Namespace, r.Name)
+	deletes := r.Verb == "delete"
+	switch {
+	case r.Verb == "deletecollection":
+		for _, uid := range r.Items {
+			q.deletions[uid] = append(q.deletions[uid], &r)
+		}
+		if len(r.Items) == 0 && !r.Whole {
+			q.collections[of] = append(q.collections[of], &r)
+		}
+		return
+	case r.Version != "":
+		v := [2]string{r.UID, r.Version}
+		q.byVersion[v] = append(q.byVersion[v], &r)
+	case !deletes || r.UID == "":
+		q.byName[of] = append(q.byName[of], &r)
+	}
+	if deletes && r.UID != "" {
+		q.deletions[r.UID] = append(q.deletions[r.UID], &r)
+	}
+}
+
+// objectOf names an object. Events are the same in both of their groups.
+func objectOf(group, resource, namespace, name string) object {
+	if resource == "events" {
+		group = ""
+	}
+	return object{group, resource, namespace, name}
+}
+
+// Result is which requests made the lines of a journal.
+type Result struct {
+	Entries []audit.Entry // in the order of seq
+	Lines   int           // about objects, in the time of the logs
+	Named   map[audit.Match]int
+	Several int // lines that several requests fit
+}
+
+// Match finds out which requests made the lines of a journal.
+func (q *Requests) Match(ctx context.Context, j *archive.Journal) (*Result, error) {
+	m := &matching{
+		Requests: q, fits: make(map[fit]int), askers: make(map[string][]*audit.Request), soonest: skew,
+		Result: Result{Named: make(map[audit.Match]int)},
+	}
+	next := uint64(1)
+	var in archive.Reader
+	defer in.Close()
+	for i, s := range j.Segments {
+		if i+1 < len(j.Segments) && j.Segments[i+1].FirstTime.Before(q.oldest.Add(-time.Hour)) {
+			continue // also where the clock was set
+		}
+		err := in.Open(s, 0)
+		for n := 0; err == nil; n++ {
+			if n%1000 == 0 && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			raw, e := in.Next()
+			var l line.Fields
+			if err = e; err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
+				continue
+			}
+			next = l.Next()
+			m.line(&l)
+		}
+		if !errors.Is(err, io.EOF) {
+			j.Notice(s.Path + " cannot be read to its end: " + err.Error())
+		}
+	}
+	return m.end(), nil
+}
+
+// matching is a walk through a journal.
+type matching struct {
+	*Requests
+	Result
+	fits    map[fit]int                 // how many lines
+	askers  map[string][]*audit.Request // for the deletion of an object, by uid
+	pending []found
+	soonest time.Duration // how long after its request a line was received at least: the clocks may differ
+}
+
+// fit is a request that fits lines of a type by name and time. One makes a line of a type at most: a deletion may make
+// one as it is asked for, and one at its end.
+type fit struct {
+	by *audit.Request
+	of line.Type
+}
+
+// found is what was found of a line.
+type found struct {
+	fit   // by is nil where several fit
+	seq   uint64
+	line  uint32
+	match audit.Match
+	// how long after the request the line was received; timed says that it is known by that alone
+	after time.Duration
+	timed bool
+}
+
+// is is what is asked of a line.
+type is struct {
+	*line.Fields
+	uid, version, manager string
+	written               time.Time // zero where the line does not say
+	live                  bool      // it was received as its change was made, if nothing held it up
+	selects               bool      // its stream has a selector
+}
+
+func (m *matching) line(l *line.Fields) {
+	typ := l.Type()
+	if typ != line.Added && typ != line.Modified && typ != line.Deleted {
+		return
+	}
+	x := &is{
+		Fields: l, uid: l.Unquoted(line.FieldUID), version: l.Unquoted(line.FieldResourceVersion),
+		manager: l.Unquoted(line.FieldManager), live: l.Origin() == line.FromWatch, selects: l.StreamName().Selects(),
+	}
+	if l.Time.Before(m.oldest.Add(-skew)) || x.uid == "" {
+		return
+	}
+	m.Lines++
+	if len(l.Value(line.FieldEvent)) == 0 || x.manager != "" { // else by the clock of its reporter
+		x.written, _ = l.Written()
+	}
+	if typ == line.Deleted {
+		m.deleted(x)
+		return
+	}
+	if at, ok := deletionAsked(x); ok && x.live && typ == line.Modified && x.manager == "" && at.Equal(x.written) {
+		m.asked(x, at)
+		return
+	}
+	if all := m.exact(x); len(all) > 0 {
+		m.found(x, all, audit.Exact)
+		return
+	}
+	m.named(x)
+}
+
+// found notes the requests of which one made the line.
+func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
+	if len(all) == 0 {
+		return
+	}
+	by := all[0]
+	f := found{
+		fit: fit{by, x.Type()}, seq: x.Seq, line: audit.LineSum(x.Text(line.FieldID)), match: match,
+		after: x.Time.Sub(by.Received), timed: !strong(by) && !weak(by) && x.written.IsZero(),
+	}
+	if match == audit.Exact && x.live && !f.timed && f.after < m.soonest {
+		m.soonest = f.after
+	}
+	if !same(all) {
+		f.by = nil
+	}
+	if match == audit.Name {
+		for _, r := range all {
+			m.fits[fit{r, x.Type()}]++
+		}
+	}
+	m.pending = append(m.pending, f)
+}
+
+// same reports whether it is one request, which two API servers have logged where one has passed it on.
+func same(all []*audit.Request) bool {
+	return !slices.ContainsFunc(all, func(r *audit.Request) bool {
+		return r.AuditID != all[0].AuditID || r.User != all[0].User || r.Verb != all[0].Verb
+	})
+}
+
+// end returns the result. A request that fits several lines by name and time has made one of them at most.
+func (m *matching) end() *Result {
+	for _, f := range m.pending {
+		if f.match == audit.Exact && f.timed && f.after < m.soonest-margin && m.soonest < skew {
+			continue // it found the version there
+		}
+		e := audit.Entry{Seq: f.seq, Line: f.line, Person: audit.Person{Match: f.match}}
+		if f.by != nil && (f.match != audit.Name || m.fits[f.fit] == 1) {
+			e.Person = f.by.Person
+			e.Match = f.match
+			m.Named[f.match]++
+		} else {
+			m.Several++
+		}
+		m.Entries = append(m.Entries, e)
+	}
+	return &m.Result
+}
+
+// second cuts a time down to what the server notes of it.
+func second(t time.Time) time.Time { return t.Truncate(time.Second) }
+
+// during reports whether a time of the server's, in whole seconds, can be one at which the request was handled.
+func during(r *audit.Request, at time.Time) bool {
+	return !at.Before(second(r.Received)) && !at.After(r.Answered)
+}
+
+// strong reports whether a request has certainly written the version in its answer.
+func strong(r *audit.Request) bool {
+	return r.Created && r.Subresource == "" ||
+		r.Verb == "update" && r.Before != "" && r.Version != "" && r.Before != r.Version
+}
+
+// weak reports whether something was written in the seconds of the request, as managedFields say: a request that
+// changes nothing leaves the times in them as they were.
+func weak(r *audit.Request) bool { return !r.Touched.IsZero() && !r.Touched.Before(second(r.Received)) }
+
+// could reports whether a request whose answer has the line's version can have written it.
+func could(x *is, r *audit.Request) bool {
+	switch {
+	case r.Received.After(x.Time.Add(skew)): // the version was there
+		return false
+	case strong(r):
+		return true
+	case r.Verb == "update" && r.Before == r.Version: // nothing changed
+		return false
+	case x.manager != "" && r.Manager != "" && x.manager != r.Manager:
+		return false
+	case !x.written.IsZero():
+		return during(r, x.written)
+	case weak(r):
+		return true
+	}
+	return x.live && x.Time.Before(r.Answered.Add(delay))
+}
+
+// exact returns the requests of which one wrote the version: those that it is the answer of, but for those that found
+// it there.
+func (m *matching) exact(x *is) []*audit.Request {
+	var all []*audit.Request
+	for _, r := range m.byVersion[[2]string{x.uid, x.version}] {
+		if could(x, r) {
+			all = append(all, r)
+		}
+	}
+	for _, proven := range []func(*audit.Request) bool{strong, weak} {
+		if slices.ContainsFunc(all, proven) {
+			all = slices.DeleteFunc(all, func(r *audit.Request) bool { return !proven(r) })
+			break
+		}
+	}
+	if len(all) > 1 && !strong(all[0]) {
+		all = firstOf(all) // the others found it there
+	}
+	return all
+}
+
+// deletionAsked returns when the object's deletion was asked for, as the object says.
+func deletionAsked(x *is) (at time.Time, ok bool) {
+	metadata := rawjson.Pick(x.Object, "metadata")[0]
+	of := rawjson.Pick(metadata, "deletionTimestamp", "deletionGracePeriodSeconds")
+	if at.UnmarshalText(rawjson.Inside(of[0])) != nil {
+		return time.Time{}, false
+	}
+	grace, _ := strconv.Atoi(string(of[1]))
+	return at.Add(-time.Duration(grace) * time.Second), true
+}
+
+// asked notes which request asked for a deletion at a time, as a line says: the first one, as later ones find it asked
+// for.
+func (m *matching) asked(x *is, at time.Time) {
+	all, unnamed := m.deleting(x, func(r *audit.Request) bool {
+		return during(r, at) && (r.Version == "" || r.Version == x.version || x.Type() == line.Deleted)
+	})
+	var created time.Time
+	metadata := rawjson.Pick(x.Object, "metadata")[0]
+	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
+	// In the second in which it was created, what was deleted by its name may have been another object of this name.
+	if match := matchOf(all); match == audit.UID || !created.IsZero() && created.Before(at) {
+		all = firstOf(all)
+	}
+	if unnamed {
+		all = nil
+	}
+	match := matchOf(all)
+	if x.Type() == line.Modified {
+		m.askers[x.uid] = all
+		if len(all) > 0 && all[0].Version != "" {
+			match = audit.Exact
+		}
+	}
+	m.found(x, all, match)
+}
+
+// matchOf returns how it is known what requests have deleted: by name, where one of them says no more.
+func matchOf(all []*audit.Request) audit.Match {
+	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.UID == "" && len(r.Items) == 0 }) {
+		return audit.Name
+	}
+	return audit.UID
+}
+
+// firstOf returns the first of some requests, and those that overlap with it.
+func firstOf(all []*audit.Request) []*audit.Request {
+	slices.SortStableFunc(all, func(a, b *audit.Request) int { return a.Received.Compare(b.Received) })
+	end := slices.IndexFunc(all, func(r *audit.Request) bool { return r.Received.After(all[0].Answered) })
+	if end < 0 {
+		return all
+	}
+	return all[:end]
+}
+
+// deleted notes which request deleted an object: of one that went on for a while, that which asked for the deletion.
+func (m *matching) deleted(x *is) {
+	if x.selects { // it may have left the selection
+		if all := m.exact(x); len(all) > 0 {
+			m.found(x, all, audit.Exact)
+		}
+		return
+	}
+	whole := len(x.Object) > 0 && !x.Incomplete() && x.live
+	if all, seen := m.askers[x.uid]; seen {
+		m.found(x, all, matchOf(all))
+		return
+	}
+	if at, ok := deletionAsked(x); ok && whole {
+		if x.Unquoted(line.FieldResource) != "pods" { // the time may be that at which the kubelet asked again
+			m.asked(x, at)
+		}
+		return
+	}
+	all, unnamed := m.deleting(x, func(r *audit.Request) bool {
+		switch {
+		case r.Received.After(x.Time.Add(skew)):
+			return false
+		case x.live && x.Time.Before(r.Answered.Add(delay)):
+			return whole || r.Removed
+		}
+		return r.Removed && r.Whole
+	})
+	if !unnamed {
+		m.found(x, all, matchOf(all))
+	}
+}
+
+// deleting returns the requests that may have deleted an object. unnamed reports that so may the deletion of a
+// collection, of which it is not known what it deleted.
+func (m *matching) deleting(x *is, fits func(*audit.Request) bool) (all []*audit.Request, unnamed bool) {
+	of := objectOf(x.Unquoted(line.FieldGroup), x.Unquoted(line.FieldResource), x.Unquoted(line.FieldNamespace), "")
+	unnamed = slices.ContainsFunc(m.collections[of], fits)
+	for _, r := range m.deletions[x.uid] {
+		if fits(r) {
+			all = append(all, r)
+		}
+	}
+	of.name = x.Unquoted(line.FieldName)
+	for _, r := range m.byName[of] {
+		evicts := r.Verb == "create" && r.Subresource == "eviction"
+		if (r.Verb == "delete" && r.Subresource == "" || evicts) && fits(r) {
+			all = append(all, r)
+		}
+	}
+	return all, unnamed
+}
+
+// named notes the request that fits by name and time, among those of which no answer is logged.
+func (m *matching) named(x *is) {
+	if !x.live || x.written.IsZero() || x.manager == "" {
+		return
+	}
+	var all []*audit.Request
+	of := objectOf(x.Unquoted(line.FieldGroup), x.Unquoted(line.FieldResource), x.Unquoted(line.FieldNamespace),
+		x.Unquoted(line.FieldName))
+	added := x.Type() == line.Added
+	for _, r := range m.byName[of] {
+		writes := r.Verb == "update" || r.Verb == "patch" || added && r.Verb == "create"
+		if writes && r.Created == added && r.Subresource == x.Unquoted(line.FieldSubresource) &&
+			r.Manager == x.manager && during(r, x.written) && !r.Received.After(x.Time.Add(skew)) {
+			all = append(all, r)
+		}
+	}
+	m.found(x, all, audit.Name)
+}
