@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/follow"
+	"kubejournal/internal/ask/search"
+	"kubejournal/internal/host/terminal"
 )
 
 const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:
@@ -56,7 +62,11 @@ With --by it is 3 too if a version has no known writer.`,
 			if h.Patch && !f.paged {
 				return usagef("--patch goes with text, not with -o %s", f.output)
 			}
-			f.From, f.Begin, f.To, f.NoEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
+			if h.Pattern != nil && (h.Patch || f.output == "yaml") {
+				return usagef("--grep goes with text and -o json, not with --patch or -o yaml")
+			}
+			f.From, f.Begin, f.To = h.Since, h.Since, h.Until
+			f.NoEvents = len(args) == 0 && !related && !h.All && h.Pattern == nil
 			if related {
 				f.lines = archive.AllLines
 			}
@@ -66,6 +76,7 @@ With --by it is 3 too if a version has no known writer.`,
 			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
 				h.Format, h.Style = f.output, styleOf(cmd, colour)
 				h.Style.JSON = f.output == "json"
+				h.Progress = progressOf(cmd)
 				if h.Format == "wide" {
 					h.Format, h.Style.Wide = "text", true
 				}
@@ -98,6 +109,9 @@ With --by it is 3 too if a version has no known writer.`,
 		h.Field, err = answer.ParsePath(text)
 		return err
 	})
+	addPattern(cmd, &h, "grep", "versions whose object has `TEXT` in a value or a key, and where", search.Text)
+	addPattern(cmd, &h, "grep-regexp",
+		"the same for a regular expression `RE` (RE2); (?i) at its beginning ignores case", search.Regexp)
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
 	addColour(cmd, &colour)
@@ -105,4 +119,26 @@ With --by it is 3 too if a version has no known writer.`,
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
 		"text", "wide", "yaml", "json")
 	return cmd
+}
+
+// addPattern adds a flag that says what a history is searched for.
+func addPattern(
+	cmd *cobra.Command, h *answer.History, flag, usage string, parse func(string) (*search.Pattern, error),
+) {
+	cmd.Flags().Func(flag, usage, func(text string) (err error) {
+		if h.Pattern != nil {
+			return errors.New("one text or regular expression at a time")
+		}
+		h.Pattern, err = parse(text)
+		return err
+	})
+}
+
+// progressOf returns what shows on stderr how far a search has come, nil where that is no terminal.
+func progressOf(cmd *cobra.Command) *search.Progress {
+	stderr := cmd.ErrOrStderr()
+	if width := follow.Terminal(stderr, os.Getenv).Width; width != nil && os.Getenv("TERM") != "dumb" {
+		return search.NewProgress(terminal.Raw(stderr), width)
+	}
+	return nil
 }
