@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func (h *history) found(ctx context.Context) iter.Seq2[*follow.Row, error] {
 			}
 			text := fmt.Sprintf("and %s until %s", count(last.More, "more version"), until(last.Line.Time, last.Last.Time))
 			if alike > 1 {
-				text = "the same " + text
+				text = strings.Replace(text, "and", "the same in", 1)
 			}
 			return show(&follow.Row{At: last.Line.Time, Text: text, Remark: true})
 		}
@@ -92,14 +93,17 @@ func (h *history) found(ctx context.Context) iter.Seq2[*follow.Row, error] {
 	}
 }
 
-// wanted reports whether a version is asked for, and counts those of which that is not known.
-func (h *history) wanted(l *line.Fields, matches bool) bool {
+// wanted reports whether a version is asked for, or may be as its writer is not known. It counts those that match.
+func (h *history) wanted(l *line.Fields, matches bool) (wanted, may bool) {
 	v := &archive.Version{Fields: l}
-	by := h.isBy(v)
-	if !by && matches && h.mayBeBy(v) && (!h.Deleted || l.Type() == line.Deleted) {
+	if h.Deleted && v.Type() != line.Deleted {
+		return false, false
+	}
+	wanted = h.isBy(v)
+	if may = !wanted && h.mayBeBy(v); may && matches {
 		h.countUnknown(v)
 	}
-	return by && (!h.Deleted || l.Type() == line.Deleted)
+	return wanted, may
 }
 
 // setMatch makes the JSON of a row's line what is shown of the row.
@@ -136,34 +140,55 @@ func setMatch(r *search.Row) error {
 // appendMatch appends where a text is: the path, and the value around the text. Both are shortened to fit, unless
 // columns is so large that nothing is to be.
 func appendMatch(dst []byte, m *search.Match, columns int) []byte {
-	const least = 16 // columns of a value, before its path is cut
-	path, key, number := []byte(m.Path), "", ""
-	if m.Key {
-		key = " (key)"
+	const least = 14 // columns of a value, before its path is cut
+	path, suffix := []byte(m.Path), ""
+	value := slices.Concat([]byte(printable(m.Text.Before)), []byte(printable(m.Text.Match+m.Text.After)))
+	switch {
+	case m.Key:
+		suffix, value = " (key)", nil
+	case m.Text.Line > 0:
+		suffix = fmt.Sprintf(" (line %d)", m.Text.Line)
 	}
-	if m.Text.Line > 0 {
-		number = fmt.Sprintf(" (line %d)", m.Text.Line)
-	}
-	before, rest := []byte(printable(m.Text.Before)), []byte(printable(m.Text.Match+m.Text.After))
-	value := terminal.Columns(before) + terminal.Columns(rest)
 	if columns < math.MaxInt/2 {
-		if m.Key {
-			value = -1
+		room, needs := columns-len(suffix), 0
+		if !m.Key {
+			needs = terminal.Columns(value) + 1
 		}
-		room := columns - len(key) - len(number) - 1
-		if terminal.Columns(path)+value > room {
+		if terminal.Columns(path)+needs > room {
 			path = telling(path)
 		}
-		path = terminal.CutStart(path, 0, max(room-min(value, least), room-value))
-		if room -= terminal.Columns(path); !m.Key && value > room {
-			before = terminal.CutStart(before, 0, max(room/3, room-terminal.Columns(rest)))
-			rest = terminal.CutEnd(rest, 0, max(room-terminal.Columns(before), 0))
+		path = cutSteps(path, max(room-needs, room-least-1))
+		if room -= terminal.Columns(path) + 1; !m.Key && needs > room+1 {
+			value = around(m, room)
 		}
 	}
-	if dst = append(dst, path...); m.Key {
-		return append(dst, key...)
+	if dst = append(dst, path...); !m.Key {
+		dst = append(append(dst, ' '), value...)
 	}
-	return append(append(append(append(dst, ' '), before...), rest...), number...)
+	return append(dst, suffix...)
+}
+
+// around returns a match with as much of what is around it as there is room for.
+func around(m *search.Match, room int) []byte {
+	before, match := []byte(printable(m.Text.Before)), []byte(printable(m.Text.Match))
+	rest := append(bytes.Clone(match), printable(m.Text.After)...)
+	free := room - terminal.Columns(match)
+	before = terminal.CutStart(before, 0, max(1, free/2, room-terminal.Columns(rest)))
+	return terminal.CutEnd(append(before, rest...), 0, room)
+}
+
+// cutSteps leaves out the beginning of a path, whole steps of it unless that is all.
+func cutSteps(path []byte, limit int) []byte {
+	if terminal.Columns(path) <= limit {
+		return path
+	}
+	path = terminal.CutStart(path, 0, limit)
+	rest := bytes.TrimPrefix(path, []byte(terminal.Ellipsis))
+	if n := bytes.IndexAny(rest, ".["); n >= 0 && len(rest) < len(path) {
+		rest = rest[n:]
+		return append([]byte(terminal.Ellipsis), bytes.TrimPrefix(rest, []byte{'.'})...)
+	}
+	return path
 }
 
 // telling returns a path without a beginning that goes without saying.

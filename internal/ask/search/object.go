@@ -214,6 +214,8 @@ func (w *walker) match(key bool, text, written []byte, from, to int) {
 
 // excerptOf returns the part of a text around a match.
 func excerptOf(text []byte, from, to int) (e Excerpt) {
+	text = bytes.TrimSuffix(text, []byte{'\n'})
+	from, to = min(from, len(text)), min(to, len(text))
 	begin, end := bytes.LastIndexByte(text[:from], '\n')+1, len(text)
 	if n := bytes.IndexByte(text[from:], '\n'); n >= 0 {
 		end = from + n

@@ -23,9 +23,9 @@ type Search struct {
 	Pattern *Pattern
 	Field   []fieldpath.Step // only what is there or below; all without it
 	Whole   bool             // a Match has its Value, else its Text
-	// Wanted reports of a version whether it is asked for. It is called in the order of the versions, with those that
-	// match and those that may.
-	Wanted   func(l *line.Fields, matches bool) bool
+	// Wanted reports of a version whether it is asked for, and whether it may be where that is not known. It is called in
+	// the order of the versions, with those that match and those that lack something.
+	Wanted   func(l *line.Fields, matches bool) (wanted, may bool)
 	Progress *Progress // nil for none
 }
 
@@ -236,8 +236,8 @@ func (r *searcher) take(is *seen) error {
 	if f == nil {
 		f = &finding{}
 	}
-	wanted := r.Wanted(l, len(f.matches) > 0)
-	if wanted {
+	wanted, may := r.Wanted(l, len(f.matches) > 0)
+	if wanted || may {
 		r.result.More += f.more
 		r.note(is, f)
 	}
