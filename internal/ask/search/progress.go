@@ -27,8 +27,8 @@ func NewProgress(w io.Writer, width func() int) *Progress {
 }
 
 const (
-	quiet     = time.Second            // before it draws
-	drawEvery = 200 * time.Millisecond //
+	quiet     = time.Second // before it draws
+	drawEvery = 200 * time.Millisecond
 )
 
 // add says that so many bytes are to be searched.
