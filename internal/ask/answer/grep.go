@@ -182,6 +182,12 @@ func cutSteps(path []byte, limit int) []byte {
 	if terminal.Columns(path) <= limit {
 		return path
 	}
+	if begin, slash := bytes.LastIndex(path, []byte(`["`)), bytes.LastIndexByte(path, '/'); 0 < begin && begin < slash {
+		path = slices.Concat(path[:begin], []byte(`["`+terminal.Ellipsis), path[slash:]) // of annotations and labels
+	}
+	if terminal.Columns(path) <= limit {
+		return path
+	}
 	path = terminal.CutStart(path, 0, limit)
 	rest := bytes.TrimPrefix(path, []byte(terminal.Ellipsis))
 	if n := bytes.IndexAny(rest, ".["); n >= 0 && len(rest) < len(path) {
