@@ -54,11 +54,12 @@ func (h *history) found(ctx context.Context) iter.Seq2[*follow.Row, error] {
 			if last == nil || last.More == 0 || h.Format == "json" {
 				return nil
 			}
-			text := fmt.Sprintf("and %s until %s", count(last.More, "more version"), until(last.Line.Time, last.Last.Time))
+			at, text := last.Line.Time, "and"
 			if alike > 1 {
-				text = strings.Replace(text, "and", "the same in", 1)
+				text = "the same in"
 			}
-			return show(&follow.Row{At: last.Line.Time, Text: text, Remark: true})
+			text += " " + count(last.More, "more version") + " until " + until(at, last.Last.Time)
+			return show(&follow.Row{At: at, Text: text, Remark: true})
 		}
 		s := &search.Search{
 			Pattern: h.Pattern, Field: h.Field, Whole: h.Format == "json", Wanted: h.wanted, Progress: h.Progress,
@@ -190,6 +191,9 @@ func cutSteps(path []byte, limit int) []byte {
 	}
 	path = terminal.CutStart(path, 0, limit)
 	rest := bytes.TrimPrefix(path, []byte(terminal.Ellipsis))
+	if n := bytes.Index(rest, []byte(terminal.Ellipsis+"/")); n >= 0 {
+		return rest[n:]
+	}
 	if n := bytes.IndexAny(rest, ".["); n >= 0 && len(rest) < len(path) {
 		rest = rest[n:]
 		return append([]byte(terminal.Ellipsis), bytes.TrimPrefix(rest, []byte{'.'})...)

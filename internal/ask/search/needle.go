@@ -90,8 +90,8 @@ func otherCase(c byte) byte {
 	return c
 }
 
-// plainNeedles returns the longest part of a text that JSON mostly has as it is: Go's encoder has <, > and & as escapes,
-// and a byte that is not UTF-8 means U+FFFD. There is none where it has none.
+// plainNeedles returns the longest part of a text that JSON mostly has as it is: Go's encoder has <, > and & as
+// escapes, and a byte that is not UTF-8 means U+FFFD. There is none where it has none.
 func plainNeedles(text []rune) []needle {
 	return longest(text, func(r rune) bool {
 		return r >= ' ' && !strings.ContainsRune("\"\\<>&\u2028\u2029\ufffd", r) && utf8.ValidRune(r)

@@ -23,8 +23,8 @@ type Search struct {
 	Pattern *Pattern
 	Field   []fieldpath.Step // only what is there or below; all without it
 	Whole   bool             // a Match has its Value, else its Text
-	// Wanted reports of a version whether it is asked for, and whether it may be where that is not known. It is called in
-	// the order of the versions, with those that match and those that lack something.
+	// Wanted reports of a version whether it is asked for, and whether it may be where that is not known. It is called
+	// in the order of the versions, with those that match and those that lack something.
 	Wanted   func(l *line.Fields, matches bool) (wanted, may bool)
 	Progress *Progress // nil for none
 }

@@ -1,7 +1,7 @@
 // Command ask measures how long the program takes to answer questions to a journal, each in a process of its own, and
-// what one would use without it, for three of the questions: what a namespace had at a time, what happened to an object,
-// and where a text stands. These read the last few files alone, and their times are multiplied to those of all files. It
-// prints lines as go test -bench does.
+// what one would use without it, for three of the questions: what a namespace had at a time, what happened to an
+// object, and where a text stands. These read the last few files alone, and their times are multiplied to those of all
+// files. It prints lines as go test -bench does.
 //
 //	go run ./test/bench/ask -program bin/kubejournal -duckdb bin/duckdb bin/archive/journal.jsonl
 package main
@@ -107,8 +107,8 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 	return nil
 }
 
-// report prints what an answer took; seconds are those for all files. read is how many bytes of lines were read, where it
-// is known.
+// report prints what an answer took; seconds are those for all files. read is how many bytes of lines were read, where
+// that is known.
 func report(out io.Writer, question, way string, c cost, seconds float64, rows int, read int64) {
 	fmt.Fprintf(out, "BenchmarkAsk/question=%s/way=%s 1 %d ns/op %.4f s %.3f cpu-s %.1f rss-MiB %d rows",
 		question, way, c.wall.Nanoseconds(), seconds, c.cpu.Seconds(), float64(c.memory)/1024, rows)
