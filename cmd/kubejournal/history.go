@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/follow"
+	"kubejournal/internal/ask/search"
+	"kubejournal/internal/host/terminal"
 )
 
 const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:
@@ -24,6 +30,15 @@ Of an object that is named, each uid is a section of its own: one that was delet
 says little is left out and counted at the end; --all shows it. So are gaps where an object, --related, --by, --field or
 --deleted narrows the answer, but for those that a row lies in. With --by, stderr counts the versions of which no writer is known.
 
+--grep shows where objects have a text instead, noise too: a row for each field whose value or key has it, at the first version
+that does. "-- and 41 more versions until 12:31:05" counts those after it in which the same field has the same value. Case
+matters, and numbers and booleans are texts as well. With --field only what is there or below is searched. Redacted and cut
+values, and objects that lines do not have in full (payload), cannot be searched: stderr counts them.
+
+-o json of that is a line for each row: the version's line without object and changes, and match: path, in ("value" or
+"key"), value (as JSON; of a key the key), versions (how many), last (seq and time of the last of them), and gone (the same
+of the first version that does not have it, or of the deletion; left out where there is none or it is not known). Fields may be added.
+
 The versions are those that the stream's config lets pass: what types, filter and ignoreFields hold back is in no answer, and
 an object may have been newer than its last line. stderr names such streams.
 `
@@ -39,7 +54,7 @@ func newHistoryCommand() *cobra.Command {
 		Use:   "history [RESOURCE[/NAME]...]",
 		Short: "Show what happened, version by version",
 		Long: historyHelp + timeHelp + versionHelp + pagerHelp + journalHelp + clustersHelp + "\n" + statusHelp + `
-With --by it is 3 too if a version has no known writer.`,
+With --by it is 3 too if a version has no known writer; with --grep if the text may be in something that cannot be searched.`,
 		Example: `  # what happened to a Deployment, and what came of it
   kubejournal history deploy/web -n shop
   kubejournal history deploy/web -n shop --related
@@ -48,7 +63,10 @@ With --by it is 3 too if a version has no known writer.`,
   kubejournal history --since 14:00 --until 14:02
 
   # who changed the image, and when
-  kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'`,
+  kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'
+
+  # which objects mention an address, and since when
+  kubejournal history --grep 10.0.12.7`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkTimes(h.Since, h.Until); err != nil {
 				return err
@@ -57,7 +75,11 @@ With --by it is 3 too if a version has no known writer.`,
 			if h.Patch && !f.paged {
 				return usagef("--patch goes with text, not with -o %s", f.output)
 			}
-			f.From, f.Begin, f.To, f.NoEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
+			if h.Pattern != nil && (h.Patch || f.output == "yaml") {
+				return usagef("--grep goes with text and -o json, not with --patch or -o yaml")
+			}
+			f.From, f.Begin, f.To = h.Since, h.Since, h.Until
+			f.NoEvents = len(args) == 0 && !related && !h.All && h.Pattern == nil
 			if related {
 				f.lines = archive.AllLines
 			}
@@ -67,6 +89,7 @@ With --by it is 3 too if a version has no known writer.`,
 			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
 				h.Format, h.Style = f.output, styleOf(cmd, colour)
 				h.Style.JSON = f.output == "json"
+				h.Progress = progressOf(cmd)
 				if h.Format == "wide" {
 					h.Format, h.Style.Wide = "text", true
 				}
@@ -99,11 +122,36 @@ With --by it is 3 too if a version has no known writer.`,
 		h.Field, err = answer.ParsePath(text)
 		return err
 	})
+	addPattern(cmd, &h, "grep", "versions whose object has `TEXT` in a value or a key, and where", search.Text)
+	addPattern(cmd, &h, "grep-regexp",
+		"the same for a regular expression `RE` (RE2); (?i) at its beginning ignores case", search.Regexp)
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
 	addColour(cmd, &colour)
 	f.addPager(cmd)
-	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
+	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines or, with --grep, rows",
 		"text", "wide", "yaml", "json")
 	return cmd
+}
+
+// addPattern adds a flag that says what a history is searched for.
+func addPattern(
+	cmd *cobra.Command, h *answer.History, flag, usage string, parse func(string) (*search.Pattern, error),
+) {
+	cmd.Flags().Func(flag, usage, func(text string) (err error) {
+		if h.Pattern != nil {
+			return errors.New("one text or regular expression at a time")
+		}
+		h.Pattern, err = parse(text)
+		return err
+	})
+}
+
+// progressOf returns what shows on stderr how far a search has come, nil where that is no terminal.
+func progressOf(cmd *cobra.Command) *search.Progress {
+	stderr := cmd.ErrOrStderr()
+	if width := follow.Terminal(stderr, os.Getenv).Width; width != nil && os.Getenv("TERM") != "dumb" {
+		return search.NewProgress(terminal.Raw(stderr), width)
+	}
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/rows"
+	"kubejournal/internal/ask/search"
 	"kubejournal/internal/ask/yamltext"
 	"kubejournal/internal/format/changes"
 	"kubejournal/internal/format/line"
@@ -31,6 +32,8 @@ type History struct {
 	Since, Until argument.Moment
 	By           string // a field manager, with or without its subresource; * stands for anything
 	Field        Path
+	Pattern      *search.Pattern  // where objects have it; nil for all versions
+	Progress     *search.Progress // of that; may be nil
 	Deleted      bool             // deletions alone
 	All          bool             // noise too
 	Owned        bool             // what controllers made too, and Events
@@ -62,6 +65,8 @@ type history struct {
 	truncated        int // of others: whose lines do not have all changes, so that they may have changed the field
 
 	remarks *follow.Remarks // nil but for text
+
+	searched *search.Result // nil without a pattern
 }
 
 // SetAsked finds out what clusters are asked for: objects that are named, and what rows need not repeat, as a namespace
@@ -82,7 +87,7 @@ func (h *History) sameRows(all []Asked, namespace string) (is follow.Same) {
 	j, s, several := all[0].Journal, all[0].Selection, Several(all)
 	// Of Kubernetes' own managers the subresource may tell more.
 	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
-	is.Object = h.One && !h.Related && !several
+	is.Object = h.One && !h.Related && !several && h.Pattern == nil
 	is.Kind = len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
 	is.Namespace = namespace
 	return is
@@ -97,6 +102,9 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 			uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{},
 		}
 	}
+	if !Several(all) && h.Pattern != nil {
+		return of[0].printFound(ctx, o)
+	}
 	if !Several(all) {
 		of[0].p = follow.NewPrinter(o.Writer, h.Style)
 		if err := of[0].lines(ctx); err != nil {
@@ -108,6 +116,9 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 	each := make([]iter.Seq2[*follow.Row, error], len(all))
 	for n := range all {
 		each[n], style.Clusters = of[n].rows(ctx), append(style.Clusters, all[n].Cluster)
+		if h.Pattern != nil {
+			each[n] = of[n].found(ctx)
+		}
 	}
 	p := follow.NewPrinter(o.Writer, style)
 	err := inOrder(each, func(n int, r *follow.Row) error { return showOf(p, all[n].Cluster, r, style.JSON) })
@@ -169,7 +180,8 @@ func (h *history) finish(ctx context.Context) error {
 	}
 	doubts = append(slices.Clone(h.Doubts), doubts...)
 	h.explain(len(doubts) > 0)
-	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.truncated+h.removed == 0 {
+	hides := h.searched != nil && h.searched.Doubt
+	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.truncated+h.removed == 0 && !hides {
 		return err
 	}
 	return ErrNotCovered // the manager may have written those, and they may have changed anything
@@ -647,6 +659,8 @@ func (h *history) explain(doubtful bool) {
 		h.o.note("what %s changed is not known: lines before were removed", count(h.removed, "version"))
 	}
 	switch filtered := h.Deleted || h.By != "" || len(h.Field) > 0; {
+	case h.searched != nil:
+		h.explainFound()
 	case h.shown > 0:
 	case filtered && h.others > 0:
 		h.o.note("none of %s matches", count(h.others, "version"))

@@ -178,9 +178,10 @@ func (p *Printer) appendHeadings() {
 	p.appendDim(terminal.Head(append(row, "WHAT"...), p.full))
 }
 
-// appendRow shows a line; closed is the SYNCED line of a GAP that is shown with it, else nil.
-func (p *Printer) appendRow(l, closed *line.Fields) {
+// appendRow shows the row of a line.
+func (p *Printer) appendRow(r *Row) {
 	p.layOut()
+	l, closed := r.Line, r.Closed
 	at := l.Time
 	if closed != nil {
 		at = closed.Time
@@ -212,9 +213,12 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 	}
 	left = max(left, 1)
 	start := len(p.out)
-	if closed != nil {
+	switch {
+	case r.What != nil:
+		p.out = r.What(p.out, left)
+	case closed != nil:
 		p.out = appendGap(p.out, l, unchanged(closed))
-	} else {
+	default:
 		p.out = appendWhat(p.out, l, left, &p.changed)
 	}
 	p.out = append(bytes.TrimRight(terminal.CutEnd(p.out, start, left), " "), '\n')

@@ -21,6 +21,9 @@ type Row struct {
 	Closed *line.Fields // the SYNCED line of a GAP that is shown with it, else nil
 	Text   string
 	Remark bool // the text is one
+
+	// What appends what is to be said of the line, in so many columns if it can; nil for what happened.
+	What func(dst []byte, columns int) []byte
 }
 
 // held is a GAP line that waits for its stream's next line, which shows whether there was a difference, or what came
@@ -141,6 +144,6 @@ func (p *Printer) show(h *held) {
 	case p.style.JSON:
 		p.appendJSON(h.Line)
 	default:
-		p.appendRow(h.Line, h.Closed)
+		p.appendRow(&h.Row)
 	}
 }

@@ -22,13 +22,29 @@ func (j *Journal) History(
 	ctx context.Context, s *argument.Selection, since, until argument.Moment,
 ) iter.Seq2[*archive.Version, error] {
 	return func(yield func(*archive.Version, error) bool) {
+		for p, err := range j.Parts(ctx, s, since, until) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !j.Walk(ctx, p.Segment, p.Steps, yield) {
+				return
+			}
+		}
+	}
+}
+
+// Parts yields where the lines of a History are, segment by segment.
+func (j *Journal) Parts(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment,
+) iter.Seq2[archive.Part, error] {
+	return func(yield func(archive.Part, error) bool) {
 		w, err := archive.Again(j.Journal, func() (*window, error) { return j.window(ctx, s, since, until) })
 		if err != nil {
-			yield(nil, err)
+			yield(archive.Part{}, err)
 			return
 		}
-		var r repeats
-		each := func(v *archive.Version, err error) bool { return err == nil && r.has(v.Fields) || yield(v, err) }
+		var before, r archive.Repeats
 		for i := range j.Segments {
 			steps, err := archive.Again(j.Journal, func() ([]archive.Step, error) {
 				if outside, err := w.outside(ctx, j, i); err != nil || outside {
@@ -38,13 +54,16 @@ func (j *Journal) History(
 				if err != nil {
 					return nil, err
 				}
-				return archive.Steps(x, s, w.has)
+				r = before
+				r.Begin()
+				return archive.Steps(x, s, func(stream string, l *index.Line) bool {
+					return w.has(stream, l) && !r.Has(l.Seq, l.Time)
+				})
 			})
-			if err != nil {
-				yield(nil, fmt.Errorf("read index: %w", err))
-				return
+			if before = r; err != nil {
+				err = fmt.Errorf("read index: %w", err)
 			}
-			if r.begins = true; !j.Walk(ctx, i, steps, each) {
+			if !yield(archive.Part{Segment: i, Steps: steps}, err) || err != nil {
 				return
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
-	"time"
 
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
@@ -138,14 +137,14 @@ type reading struct {
 	j       *Journal
 	f       *argument.Filter
 	in      archive.Reader
-	repeats repeats
+	repeats archive.Repeats
 	next    uint64 // seq that is to come; 0 where that is not known
 }
 
 // read yields the lines of a part. It reports whether to go on.
 func (r *reading) read(ctx context.Context, i int, p *part, yield func(*line.Fields, error) bool) bool {
 	s := r.j.Segments[i]
-	r.repeats.begins = true
+	r.repeats.Begin()
 	stopped := false
 	var err error
 	switch {
@@ -165,7 +164,7 @@ func (r *reading) read(ctx context.Context, i int, p *part, yield func(*line.Fie
 			switch err = e; {
 			case err != nil:
 				return false
-			case !r.repeats.has(v.Fields):
+			case !r.repeats.Has(v.Seq, v.Time):
 				stopped = !yield(v.Fields, nil)
 			}
 			return !stopped
@@ -210,7 +209,7 @@ func (r *reading) forward(
 			}
 			first = false
 			r.next = max(r.next, l.Next())
-			if r.repeats.has(&l) || !r.f.HasType(l.Text(line.FieldType)) {
+			if r.repeats.Has(l.Seq, l.Time) || !r.f.HasType(l.Text(line.FieldType)) {
 				continue
 			}
 		}
@@ -228,24 +227,4 @@ func (r *reading) begins(s *archive.Segment, seq uint64) {
 	} else if r.next > 0 && seq > r.next {
 		r.j.Notice(archive.MissingLines(r.next, seq, s.Path))
 	}
-}
-
-// repeats finds lines that an earlier file has too: what others have rotated may be copies. A journal that was begun
-// again has newer lines with a lower seq.
-type repeats struct {
-	last   uint64 // seq of the line before
-	newest time.Time
-	begins bool // a file does
-}
-
-// has reports whether a line is a repeat.
-func (r *repeats) has(l *line.Fields) bool {
-	if r.begins && l.Seq <= r.last && !l.Time.After(r.newest) {
-		return true
-	}
-	r.begins, r.last = false, l.Seq
-	if l.Time.After(r.newest) {
-		r.newest = l.Time
-	}
-	return false
 }

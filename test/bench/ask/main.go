@@ -1,7 +1,7 @@
 // Command ask measures how long the program takes to answer questions to a journal, each in a process of its own, and
-// what one would use without it, for two of the questions: what a namespace had at a time, and what happened to an
-// object. These read the last few files alone, and their times are multiplied to those of all files. It prints lines as
-// go test -bench does.
+// what one would use without it, for three of the questions: what a namespace had at a time, what happened to an
+// object, and where a text stands. These read the last few files alone, and their times are multiplied to those of all
+// files. It prints lines as go test -bench does.
 //
 //	go run ./test/bench/ask -program bin/kubejournal -duckdb bin/duckdb bin/archive/journal.jsonl
 package main
@@ -79,9 +79,13 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 		{"history", []string{"history", "pod/" + a.pod, "-n", a.namespace, "--all", "-o", "json", "--until", at}, 3},
 		{"blame", []string{"blame", "pod/" + a.pod, "-n", a.namespace, "--at", at}, 0},
 		{"diff-hour", []string{"diff", "-n", a.namespace, "--since", from, "--until", at, "--stat", "--all"}, 1},
+		{"grep", []string{"history", "--grep", a.pod, "--until", at}, 3},
 		{"verify", []string{"index", "--verify"}, 0},
 	} {
-		n := count
+		n, read := count, int64(0)
+		if q.name == "verify" || q.name == "grep" {
+			read = a.all
+		}
 		if q.name == "verify" {
 			n = 1
 		}
@@ -97,16 +101,22 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", q.name, err)
 			}
-			report(out, q.name, "kubejournal", c, c.wall.Seconds(), int(rows))
+			report(out, q.name, "kubejournal", c, c.wall.Seconds(), int(rows), read)
 		}
 	}
 	return nil
 }
 
-// report prints what an answer took; seconds are those for all files.
-func report(out io.Writer, question, way string, c cost, seconds float64, rows int) {
-	fmt.Fprintf(out, "BenchmarkAsk/question=%s/way=%s 1 %d ns/op %.4f s %.3f cpu-s %.1f rss-MiB %d rows\n",
+// report prints what an answer took; seconds are those for all files. read is how many bytes of lines were read, where
+// that is known.
+func report(out io.Writer, question, way string, c cost, seconds float64, rows int, read int64) {
+	fmt.Fprintf(out, "BenchmarkAsk/question=%s/way=%s 1 %d ns/op %.4f s %.3f cpu-s %.1f rss-MiB %d rows",
 		question, way, c.wall.Nanoseconds(), seconds, c.cpu.Seconds(), float64(c.memory)/1024, rows)
+	if read > 0 {
+		mb := float64(read) / 1e6
+		fmt.Fprintf(out, " %.0f MB/s %.0f MB/cpu-s", mb/c.wall.Seconds(), mb/c.cpu.Seconds())
+	}
+	fmt.Fprintln(out)
 }
 
 // others asks what one would use without the program.
@@ -130,7 +140,7 @@ func (a *archive) others(out io.Writer, duckdb string) error {
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", q.name, way.name, err)
 			}
-			report(out, q.name, way.name, c, c.wall.Seconds()*float64(a.all)/float64(a.bytes), rows)
+			report(out, q.name, way.name, c, c.wall.Seconds()*float64(a.all)/float64(a.bytes), rows, a.bytes)
 		}
 	}
 	return nil
@@ -215,6 +225,12 @@ func (a *archive) questions() []question {
 			fmt.Sprintf(`grep -F '"resource":"pods","kind":"Pod","namespace":"%s","name":"%s"'`, a.namespace, a.pod),
 			fmt.Sprintf(`SELECT seq, time, type, manager, changes FROM journal
 				WHERE resource = 'pods' AND namespace = '%s' AND name = '%s' ORDER BY seq`, a.namespace, a.pod),
+		},
+		{
+			"grep",
+			fmt.Sprintf(`inputs | select(.object | tostring | contains(%q))`, a.pod),
+			fmt.Sprintf(`grep -F '%s'`, a.pod),
+			fmt.Sprintf(`SELECT seq FROM journal WHERE contains(CAST(object AS VARCHAR), '%s')`, a.pod),
 		},
 	}
 }

@@ -80,6 +80,7 @@ var questions = []struct{ of, name string }{
 	{"history", "history of a pod"},
 	{"blame", "blame of a pod"},
 	{"diff-hour", "diff of a namespace over an hour"},
+	{"grep", "history --grep of a pod's name, which reads all"},
 	{"verify", "index --verify, which reads all"},
 }
 
@@ -201,6 +202,8 @@ func askRows() (rows []row) {
 		rows = append(rows, row{q.name, "s", ask(q.of, "kubejournal", "s"), nil, nil},
 			row{q.name + ", memory", "MiB", ask(q.of, "kubejournal", "rss-MiB"), nil, nil})
 	}
+	grep := beside{name: "zcat | grep", of: ask("grep", "zcat-grep", "MB/s")}
+	rows = append(rows, row{"history --grep, bytes of lines", "MB/s", ask("grep", "kubejournal", "MB/s"), []beside{grep}, nil})
 	for _, way := range []string{"zcat-jq", "duckdb"} {
 		rows = append(rows, row{"memory of " + way + ", a namespace's pods of 3 files", "MiB",
 			ask("namespace", way, "rss-MiB"), nil, nil})
