@@ -105,7 +105,7 @@ between, a line of its own says so.
 	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(),
 		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
-		newDiffCommand(), newBlameCommand(), newCoverageCommand(), newIndexCommand(), newSchemaCommand(),
+		newDiffCommand(), newBlameCommand(), newCoverageCommand(), newStatsCommand(), newIndexCommand(), newSchemaCommand(),
 		newVersionCommand())
 	asDeclared(root)
 	root.InitDefaultCompletionCmd()

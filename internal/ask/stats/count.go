@@ -1,0 +1,416 @@
+// Package stats counts what a journal is made of, by its indexes: lines and bytes by type, stream, namespace, object,
+// writer and hour. It says what a config could leave out, and how many bytes that would save; for some of that it reads
+// a sample of the lines.
+package stats
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
+	"kubejournal/internal/format/index"
+	"kubejournal/internal/format/line"
+)
+
+// Count is how many lines there are of something, and their bytes, the ends of lines included.
+type Count struct {
+	Lines int64 `json:"lines"`
+	Bytes int64 `json:"bytes"`
+}
+
+func (c *Count) add(o Count) { c.Lines, c.Bytes = c.Lines+o.Lines, c.Bytes+o.Bytes }
+
+// ByType are counts by index.Type; the first one is of types that are not known.
+type ByType [index.Sealed + 1]Count
+
+func (b *ByType) sum() (c Count) {
+	for _, one := range b {
+		c.add(one)
+	}
+	return c
+}
+
+// Object is what lines are about that have the same resource, namespace and name.
+type Object struct{ Resource, Namespace, Name string }
+
+// Quarter is a time in quarters of an hour since 1970, which hours begin with in every zone.
+type Quarter int64
+
+const quarter = 15 * 60 // seconds
+
+// Counts are the counts of lines.
+type Counts struct {
+	First, Last time.Time // when the first and the last of them were received
+	Types       ByType
+	Streams     map[string]*ByType // line.Journal has the lines about the journal itself
+	Namespaces  map[string]Count   // of objects in a namespace
+	Managers    map[string]Count   // by field manager; "" has lines about objects without one
+	Quarters    map[Quarter]Count  // by when they were received
+
+	objects map[uint64]located // by hash
+	seed    maphash.Seed
+	parts   []counted // in order
+}
+
+// located is a count, and where a name is that has the hash.
+type located struct {
+	Count
+	journal, segment int32
+}
+
+// counted is a segment that lines were counted of.
+type counted struct {
+	question.Part
+	Count
+	journal int
+}
+
+// hashed is the count of an object in one segment.
+type hashed struct {
+	Count
+	hash uint64
+}
+
+// part is what a segment has.
+type part struct {
+	Counts
+	of      question.Part
+	objects []hashed
+}
+
+func newCounts(seed maphash.Seed) Counts {
+	return Counts{
+		seed: seed, Streams: make(map[string]*ByType), Namespaces: make(map[string]Count),
+		Managers: make(map[string]Count), Quarters: make(map[Quarter]Count),
+	}
+}
+
+// Of counts the lines about the selected objects between two moments, each of which may be zero, in journals of one
+// cluster, with GAP and SYNCED of the streams that may have such objects. Where all is selected, those about the
+// journal itself are counted too. A line that two journals have counts twice: it takes room twice.
+func Of(
+	ctx context.Context, all []*question.Journal, s *argument.Selection, since, until argument.Moment,
+) (*Counts, error) {
+	c := newCounts(maphash.MakeSeed())
+	c.objects = make(map[uint64]located)
+	for n, j := range all {
+		count := func(p *question.Part) (*part, error) { return countPart(p, s, c.seed) }
+		for p, err := range question.Parts(ctx, j, s, since, until, count) {
+			if err != nil {
+				return nil, err
+			}
+			c.add(n, p)
+		}
+	}
+	return &c, nil
+}
+
+// countPart counts the lines of a segment.
+func countPart(p *question.Part, s *argument.Selection, seed maphash.Seed) (*part, error) {
+	c := &part{Counts: newCounts(seed), of: *p}
+	lines := make([]index.Line, p.Lines)
+	for at := range lines {
+		var err error
+		if lines[at], err = p.Line(at); err != nil {
+			return nil, err
+		}
+		// Of what the lines about the journal itself are about, all may be gone.
+		if l := &lines[at]; s.All() && l.Type >= index.Removed && p.Has(line.Journal, at, l) {
+			c.line(c.stream(line.Journal), l)
+		}
+	}
+	t := totals{c: c}
+	var key []byte
+	for _, pick := range s.Picks(p.Index) {
+		stream := &p.Streams[pick.Stream]
+		types := c.stream(stream.Name)
+		if s.MayHave(stream.Name) {
+			for _, at := range stream.Marks {
+				if l := &lines[at]; p.Has(stream.Name, at, l) {
+					c.line(types, l)
+				}
+			}
+		}
+		resource := argument.Named(stream)
+		for o, err := range s.Select(p.Index, pick) {
+			if err != nil {
+				return nil, err
+			}
+			var of Count
+			for _, at := range o.Lines {
+				if l := &lines[at]; p.Has(stream.Name, at, l) {
+					of.add(c.line(types, l))
+					t.add(l)
+				}
+			}
+			if of.Lines == 0 {
+				continue
+			}
+			key = appendKey(key[:0], resource, o.Namespace, o.Name)
+			c.objects = append(c.objects, hashed{of, maphash.Bytes(seed, key)})
+			if o.Namespace != "" {
+				t.namespace(o.Namespace, of)
+			}
+		}
+	}
+	t.end()
+	return c, nil
+}
+
+// totals adds counts to maps when what they are of changes: mostly it does not.
+type totals struct {
+	c                      *part
+	of, writer             string
+	inNamespace, byManager Count
+}
+
+func (t *totals) add(l *index.Line) {
+	if l.Writer != t.writer {
+		t.endManager()
+		t.writer = l.Writer
+	}
+	t.byManager.add(Count{1, l.Size})
+}
+
+func (t *totals) namespace(name string, of Count) {
+	if name != t.of {
+		t.endNamespace()
+		t.of = strings.Clone(name)
+	}
+	t.inNamespace.add(of)
+}
+
+func (t *totals) endManager() {
+	if t.byManager.Lines > 0 {
+		manager, _, _ := strings.Cut(t.writer, "/")
+		addTo(t.c.Managers, manager, t.byManager)
+		t.byManager = Count{}
+	}
+}
+
+func (t *totals) endNamespace() {
+	if t.inNamespace.Lines > 0 {
+		addTo(t.c.Namespaces, t.of, t.inNamespace)
+		t.inNamespace = Count{}
+	}
+}
+
+func (t *totals) end() {
+	t.endManager()
+	t.endNamespace()
+}
+
+func addTo[K comparable](all map[K]Count, of K, c Count) {
+	is := all[of]
+	is.add(c)
+	all[of] = is
+}
+
+func (c *Counts) stream(name string) *ByType {
+	is := c.Streams[name]
+	if is == nil {
+		is = new(ByType)
+		c.Streams[name] = is
+	}
+	return is
+}
+
+// line counts a line of a stream.
+func (c *Counts) line(stream *ByType, l *index.Line) Count {
+	one := Count{1, l.Size}
+	stream[l.Type].add(one)
+	addTo(c.Quarters, Quarter(l.Time.Unix()/quarter), one)
+	c.received(l.Time, l.Time)
+	return one
+}
+
+func (c *Counts) received(first, last time.Time) {
+	if c.First.IsZero() || first.Before(c.First) {
+		c.First = first
+	}
+	if last.After(c.Last) {
+		c.Last = last
+	}
+}
+
+// add adds what a segment of a journal has.
+func (c *Counts) add(journal int, p *part) {
+	all := counted{Part: p.of, journal: journal}
+	for name, types := range p.Streams {
+		all.Count.add(types.sum())
+		is := c.stream(name)
+		for n := range types {
+			is[n].add(types[n])
+			c.Types[n].add(types[n])
+		}
+		if is.sum().Lines == 0 {
+			delete(c.Streams, name)
+		}
+	}
+	for of, n := range p.Namespaces {
+		addTo(c.Namespaces, of, n)
+	}
+	for of, n := range p.Managers {
+		addTo(c.Managers, of, n)
+	}
+	for of, n := range p.Quarters {
+		addTo(c.Quarters, of, n)
+	}
+	for _, o := range p.objects {
+		is, known := c.objects[o.hash]
+		if !known {
+			is.journal, is.segment = int32(journal), int32(p.of.Segment)
+		}
+		is.add(o.Count)
+		c.objects[o.hash] = is
+	}
+	if all.Lines > 0 {
+		c.received(p.First, p.Last)
+		c.parts = append(c.parts, all)
+	}
+}
+
+// Total returns the count of all lines.
+func (c *Counts) Total() Count { return c.Types.sum() }
+
+// Row is a count of something.
+type Row[K any] struct {
+	Of K
+	Count
+}
+
+// Top are the rows with the most bytes, and the count of the others.
+type Top[K any] struct {
+	Rows   []Row[K]
+	Many   int // rows, the others included
+	Others Count
+}
+
+// topOf returns the rows with the most bytes, so many of them; 0 is all.
+func topOf[K any](rows []Row[K], most int, compare func(a, b K) int) (t Top[K]) {
+	slices.SortFunc(rows, func(a, b Row[K]) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Lines, a.Lines), compare(a.Of, b.Of))
+	})
+	t.Rows, t.Many = rows, len(rows)
+	if most > 0 && len(rows) > most {
+		for _, r := range rows[most:] {
+			t.Others.add(r.Count)
+		}
+		t.Rows = rows[:most]
+	}
+	return t
+}
+
+// top returns the rows of a map.
+func top[K cmp.Ordered](all map[K]Count, most int) Top[K] {
+	rows := make([]Row[K], 0, len(all))
+	for of, n := range all {
+		rows = append(rows, Row[K]{of, n})
+	}
+	return topOf(rows, most, cmp.Compare)
+}
+
+// TopStreams returns the streams with the most bytes.
+func (c *Counts) TopStreams(most int) Top[string] {
+	all := make(map[string]Count)
+	for name, types := range c.Streams {
+		all[name] = types.sum()
+	}
+	return top(all, most)
+}
+
+// TopHours returns the hours of the local zone in which most bytes were received, by when they begin, in Unix seconds.
+func (c *Counts) TopHours(most int) Top[int64] {
+	all := make(map[int64]Count)
+	for q, n := range c.Quarters {
+		at := time.Unix(int64(q)*quarter, 0)
+		addTo(all, at.Unix()-int64(at.Minute()*60), n)
+	}
+	return top(all, most)
+}
+
+// TopObjects returns the objects with the most bytes. Their names are read from the indexes again: there can be very
+// many.
+func (c *Counts) TopObjects(
+	ctx context.Context, all []*question.Journal, s *argument.Selection, most int,
+) (t Top[Object], err error) {
+	rows := make([]Row[uint64], 0, len(c.objects))
+	for hash, o := range c.objects {
+		rows = append(rows, Row[uint64]{hash, o.Count})
+	}
+	top := topOf(rows, most, cmp.Compare)
+	for last := len(top.Rows); last > 0 && last < top.Many && rows[last].Count == rows[last-1].Count; last++ {
+		top.Rows = rows[:last+1] // which of them are shown is decided by their names
+	}
+	wanted := make(map[[2]int32]map[uint64]Count)
+	for _, r := range top.Rows {
+		o := c.objects[r.Of]
+		in := [2]int32{o.journal, o.segment}
+		if wanted[in] == nil {
+			wanted[in] = make(map[uint64]Count)
+		}
+		wanted[in][r.Of] = r.Count
+	}
+	var named []Row[Object]
+	for in, hashes := range wanted {
+		j := all[in[0]]
+		some, err := archive.Again(j.Journal, func() ([]Row[Object], error) {
+			return c.named(ctx, j, int(in[1]), s, hashes)
+		})
+		if err != nil {
+			return t, err
+		}
+		named = append(named, some...)
+	}
+	t = topOf(named, most, func(a, b Object) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name))
+	})
+	t.Many, t.Others = top.Many, Count{}
+	for _, o := range c.objects {
+		t.Others.add(o.Count)
+	}
+	for _, r := range t.Rows {
+		t.Others.add(Count{-r.Lines, -r.Bytes})
+	}
+	return t, nil
+}
+
+// named returns objects of a segment by the hashes of their names.
+func (c *Counts) named(
+	ctx context.Context, j *question.Journal, segment int, s *argument.Selection, hashes map[uint64]Count,
+) (all []Row[Object], err error) {
+	x, err := j.Index(ctx, segment)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[uint64]bool)
+	var key []byte
+	for m, err := range s.Matches(x) {
+		if err != nil {
+			return nil, err
+		}
+		o := Object{argument.Named(m.Stream), m.Namespace, m.Name}
+		key = appendKey(key[:0], o.Resource, o.Namespace, o.Name)
+		hash := maphash.Bytes(c.seed, key)
+		if n, wanted := hashes[hash]; wanted && !found[hash] {
+			found[hash] = true
+			o.Namespace, o.Name = strings.Clone(o.Namespace), strings.Clone(o.Name)
+			if all = append(all, Row[Object]{o, n}); len(all) == len(hashes) {
+				break
+			}
+		}
+	}
+	return all, nil
+}
+
+// appendKey appends what is hashed of an object.
+func appendKey(key []byte, resource, namespace, name string) []byte {
+	return append(append(append(append(append(key, resource...), 0), namespace...), 0), name...)
+}
