@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kubejournal/internal/ask/archive"
@@ -29,14 +30,19 @@ func (p *Part) Has(stream string, at int, l *index.Line) bool {
 	return at >= p.from && p.w.has(stream, l)
 }
 
-// Steps returns the lines of the selected objects that the part has, repeats included, as archive.Steps does.
-func (p *Part) Steps(ctx context.Context, j *Journal, s *argument.Selection) ([]archive.Step, error) {
+// Steps returns so many lines of the selected objects that the part has, from one of them on, or thereabouts.
+func (p *Part) Steps(ctx context.Context, j *Journal, s *argument.Selection, first, many int) ([]archive.Step, error) {
 	return archive.Again(j.Journal, func() ([]archive.Step, error) {
 		x, err := j.Index(ctx, p.Segment)
 		if err != nil {
 			return nil, err
 		}
-		return archive.Steps(x, s, p.w.has)
+		if s.All() && p.w.isOpen() {
+			return archive.StepsBetween(x, s, first, first+many, p.w.has)
+		}
+		steps, err := archive.Steps(x, s, p.w.has)
+		steps = steps[min(first, len(steps)):]
+		return steps[:min(many, len(steps))], err
 	})
 }
 
@@ -53,7 +59,7 @@ func Parts[T any](
 			yield(none, err)
 			return
 		}
-		for some := range slices.Chunk(parts, runtime.GOMAXPROCS(0)) {
+		for some := range slices.Chunk(parts, 8*runtime.GOMAXPROCS(0)) {
 			all, err := archive.Again(j.Journal, func() ([]T, error) { return countEach(ctx, j, some, count) })
 			if err != nil {
 				yield(none, err)
@@ -78,8 +84,13 @@ func countEach[T any](ctx context.Context, j *Journal, parts []Part, count func(
 	}
 	all, errs := make([]T, len(parts)), make([]error, len(parts))
 	var counting sync.WaitGroup
-	for i := range parts {
-		counting.Go(func() { all[i], errs[i] = count(&parts[i]) })
+	var next atomic.Int64
+	for range min(len(parts), runtime.GOMAXPROCS(0)) {
+		counting.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(parts)); i = next.Add(1) - 1 {
+				all[i], errs[i] = count(&parts[i])
+			}
+		})
 	}
 	counting.Wait()
 	for _, err := range errs {

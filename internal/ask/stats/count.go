@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"kubejournal/internal/ask/archive"
@@ -42,16 +43,20 @@ type Object struct{ Resource, Namespace, Name string }
 // Quarter is a time in quarters of an hour since 1970, which hours begin with in every zone.
 type Quarter int64
 
-const quarter = 15 * 60 // seconds
+const quarter = int64(15 * time.Minute)
 
 // Counts are the counts of lines.
 type Counts struct {
-	First, Last time.Time // when the first and the last of them were received
-	Types       ByType
-	Streams     map[string]*ByType // line.Journal has the lines about the journal itself
-	Namespaces  map[string]Count   // of objects in a namespace
-	Managers    map[string]Count   // by field manager; "" has lines about objects without one
-	Quarters    map[Quarter]Count  // by when they were received
+	Types      ByType
+	Streams    map[string]*ByType // line.Journal has the lines about the journal itself
+	Namespaces map[string]Count   // of objects in a namespace
+	Managers   map[string]Count   // by field manager; "" has lines about objects without one
+	Quarters   map[Quarter]Count  // by when they were received
+
+	first, last int64 // when the first and the last of them were received, in Unix nanoseconds; 0 for none
+
+	quarters []Count // of a segment: from base on, those of most lines; added to Quarters at its end
+	base     Quarter
 
 	objects map[uint64]located // by hash
 	seed    maphash.Seed
@@ -99,6 +104,20 @@ func Of(
 ) (*Counts, error) {
 	c := newCounts(maphash.MakeSeed())
 	c.objects = make(map[uint64]located)
+	// There can be very many objects: they are added while the next segments are counted.
+	type of struct {
+		journal int
+		*part
+	}
+	counted, added := make(chan of, 1), make(chan struct{})
+	go func() {
+		defer close(added)
+		for p := range counted {
+			c.addObjects(p.journal, p.part)
+		}
+	}()
+	defer func() { <-added }()
+	defer close(counted)
 	for n, j := range all {
 		count := func(p *question.Part) (*part, error) { return countPart(p, s, c.seed) }
 		for p, err := range question.Parts(ctx, j, s, since, until, count) {
@@ -106,6 +125,7 @@ func Of(
 				return nil, err
 			}
 			c.add(n, p)
+			counted <- of{n, p}
 		}
 	}
 	return &c, nil
@@ -113,18 +133,24 @@ func Of(
 
 // countPart counts the lines of a segment.
 func countPart(p *question.Part, s *argument.Selection, seed maphash.Seed) (*part, error) {
+	const longest = 1000 // quarters
 	c := &part{Counts: newCounts(seed), of: *p}
-	lines := make([]index.Line, p.Lines)
+	c.base = Quarter(p.Oldest.UnixNano() / quarter)
+	c.quarters = make([]Count, min(longest, max(0, p.Newest.Sub(p.Oldest))/time.Duration(quarter)+2))
+	scratch := linesOf.Get().(*[]index.Line)
+	defer linesOf.Put(scratch)
+	lines, err := p.AppendAll((*scratch)[:0])
+	if err != nil {
+		return nil, err
+	}
+	*scratch = lines
 	for at := range lines {
-		var err error
-		if lines[at], err = p.Line(at); err != nil {
-			return nil, err
-		}
 		// Of what the lines about the journal itself are about, all may be gone.
-		if l := &lines[at]; s.All() && l.Type >= index.Removed && p.Has(line.Journal, at, l) {
+		if l := &lines[at]; l.Type >= index.Removed && s.All() && p.Has(line.Journal, at, l) {
 			c.line(c.stream(line.Journal), l)
 		}
 	}
+	c.objects = *hashedOf.Get().(*[]hashed)
 	t := totals{c: c}
 	var key []byte
 	for _, pick := range s.Picks(p.Index) {
@@ -138,7 +164,7 @@ func countPart(p *question.Part, s *argument.Selection, seed maphash.Seed) (*par
 			}
 		}
 		resource := argument.Named(stream)
-		for o, err := range s.Select(p.Index, pick) {
+		for o, err := range s.Spots(p.Index, pick) {
 			if err != nil {
 				return nil, err
 			}
@@ -152,14 +178,17 @@ func countPart(p *question.Part, s *argument.Selection, seed maphash.Seed) (*par
 			if of.Lines == 0 {
 				continue
 			}
-			key = appendKey(key[:0], resource, o.Namespace, o.Name)
+			key = appendKey(key[:0], resource, o.Place)
 			c.objects = append(c.objects, hashed{of, maphash.Bytes(seed, key)})
-			if o.Namespace != "" {
-				t.namespace(o.Namespace, of)
-			}
+			t.namespace(o.Namespace(), of)
 		}
 	}
 	t.end()
+	for at, n := range c.quarters {
+		if n.Lines > 0 {
+			addTo(c.Quarters, c.base+Quarter(at), n)
+		}
+	}
 	return c, nil
 }
 
@@ -178,10 +207,10 @@ func (t *totals) add(l *index.Line) {
 	t.byManager.add(Count{1, l.Size})
 }
 
-func (t *totals) namespace(name string, of Count) {
-	if name != t.of {
+func (t *totals) namespace(name []byte, of Count) {
+	if string(name) != t.of {
 		t.endNamespace()
-		t.of = strings.Clone(name)
+		t.of = string(name)
 	}
 	t.inNamespace.add(of)
 }
@@ -195,10 +224,10 @@ func (t *totals) endManager() {
 }
 
 func (t *totals) endNamespace() {
-	if t.inNamespace.Lines > 0 {
+	if t.inNamespace.Lines > 0 && t.of != "" {
 		addTo(t.c.Namespaces, t.of, t.inNamespace)
-		t.inNamespace = Count{}
 	}
+	t.inNamespace = Count{}
 }
 
 func (t *totals) end() {
@@ -225,18 +254,32 @@ func (c *Counts) stream(name string) *ByType {
 func (c *Counts) line(stream *ByType, l *index.Line) Count {
 	one := Count{1, l.Size}
 	stream[l.Type].add(one)
-	addTo(c.Quarters, Quarter(l.Time.Unix()/quarter), one)
-	c.received(l.Time, l.Time)
+	ns := l.Time.UnixNano()
+	q := Quarter(ns / quarter)
+	if at := int64(q - c.base); 0 <= at && at < int64(len(c.quarters)) {
+		c.quarters[at].add(one)
+	} else {
+		addTo(c.Quarters, q, one)
+	}
+	c.received(ns, ns)
 	return one
 }
 
-func (c *Counts) received(first, last time.Time) {
-	if c.First.IsZero() || first.Before(c.First) {
-		c.First = first
+func (c *Counts) received(first, last int64) {
+	if c.first == 0 || first < c.first {
+		c.first = first
 	}
-	if last.After(c.Last) {
-		c.Last = last
+	if c.last == 0 || last > c.last {
+		c.last = last
 	}
+}
+
+// Received returns when the first and the last line were received; zero where there is none.
+func (c *Counts) Received() (first, last time.Time) {
+	if c.Total().Lines == 0 {
+		return first, last
+	}
+	return time.Unix(0, c.first).UTC(), time.Unix(0, c.last).UTC()
 }
 
 // add adds what a segment of a journal has.
@@ -262,6 +305,14 @@ func (c *Counts) add(journal int, p *part) {
 	for of, n := range p.Quarters {
 		addTo(c.Quarters, of, n)
 	}
+	if all.Lines > 0 {
+		c.received(p.first, p.last)
+		c.parts = append(c.parts, all)
+	}
+}
+
+// addObjects adds the objects of a segment of a journal.
+func (c *Counts) addObjects(journal int, p *part) {
 	for _, o := range p.objects {
 		is, known := c.objects[o.hash]
 		if !known {
@@ -270,10 +321,8 @@ func (c *Counts) add(journal int, p *part) {
 		is.add(o.Count)
 		c.objects[o.hash] = is
 	}
-	if all.Lines > 0 {
-		c.received(p.First, p.Last)
-		c.parts = append(c.parts, all)
-	}
+	p.objects = p.objects[:0]
+	hashedOf.Put(&p.objects)
 }
 
 // Total returns the count of all lines.
@@ -329,7 +378,7 @@ func (c *Counts) TopStreams(most int) Top[string] {
 func (c *Counts) TopHours(most int) Top[int64] {
 	all := make(map[int64]Count)
 	for q, n := range c.Quarters {
-		at := time.Unix(int64(q)*quarter, 0)
+		at := time.Unix(0, int64(q)*quarter)
 		addTo(all, at.Unix()-int64(at.Minute()*60), n)
 	}
 	return top(all, most)
@@ -340,22 +389,18 @@ func (c *Counts) TopHours(most int) Top[int64] {
 func (c *Counts) TopObjects(
 	ctx context.Context, all []*question.Journal, s *argument.Selection, most int,
 ) (t Top[Object], err error) {
-	rows := make([]Row[uint64], 0, len(c.objects))
-	for hash, o := range c.objects {
-		rows = append(rows, Row[uint64]{hash, o.Count})
-	}
-	top := topOf(rows, most, cmp.Compare)
-	for last := len(top.Rows); last > 0 && last < top.Many && rows[last].Count == rows[last-1].Count; last++ {
-		top.Rows = rows[:last+1] // which of them are shown is decided by their names
-	}
+	least := c.least(most)
 	wanted := make(map[[2]int32]map[uint64]Count)
-	for _, r := range top.Rows {
-		o := c.objects[r.Of]
+	for hash, o := range c.objects {
+		t.Others.add(o.Count)
+		if o.Bytes < least {
+			continue
+		}
 		in := [2]int32{o.journal, o.segment}
 		if wanted[in] == nil {
 			wanted[in] = make(map[uint64]Count)
 		}
-		wanted[in][r.Of] = r.Count
+		wanted[in][hash] = o.Count
 	}
 	var named []Row[Object]
 	for in, hashes := range wanted {
@@ -368,18 +413,31 @@ func (c *Counts) TopObjects(
 		}
 		named = append(named, some...)
 	}
-	t = topOf(named, most, func(a, b Object) int {
+	top := topOf(named, most, func(a, b Object) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(a.Name, b.Name))
 	})
-	t.Many, t.Others = top.Many, Count{}
-	for _, o := range c.objects {
-		t.Others.add(o.Count)
-	}
+	t.Rows, t.Many = top.Rows, len(c.objects)
 	for _, r := range t.Rows {
 		t.Others.add(Count{-r.Lines, -r.Bytes})
 	}
 	return t, nil
+}
+
+// least returns the bytes of the last one of so many objects with the most bytes. 0 is all.
+func (c *Counts) least(most int) int64 {
+	if most == 0 || most >= len(c.objects) {
+		return 0
+	}
+	largest := make([]int64, most) // in order
+	for _, o := range c.objects {
+		if o.Bytes > largest[0] {
+			at, _ := slices.BinarySearch(largest, o.Bytes)
+			copy(largest, largest[1:at])
+			largest[at-1] = o.Bytes
+		}
+	}
+	return largest[0]
 }
 
 // named returns objects of a segment by the hashes of their names.
@@ -392,25 +450,33 @@ func (c *Counts) named(
 	}
 	found := make(map[uint64]bool)
 	var key []byte
-	for m, err := range s.Matches(x) {
-		if err != nil {
-			return nil, err
-		}
-		o := Object{argument.Named(m.Stream), m.Namespace, m.Name}
-		key = appendKey(key[:0], o.Resource, o.Namespace, o.Name)
-		hash := maphash.Bytes(c.seed, key)
-		if n, wanted := hashes[hash]; wanted && !found[hash] {
-			found[hash] = true
-			o.Namespace, o.Name = strings.Clone(o.Namespace), strings.Clone(o.Name)
-			if all = append(all, Row[Object]{o, n}); len(all) == len(hashes) {
-				break
+	for _, pick := range s.Picks(x) {
+		resource := argument.Named(&x.Streams[pick.Stream])
+		for o, err := range s.Spots(x, pick) {
+			if err != nil {
+				return nil, err
+			}
+			key = appendKey(key[:0], resource, o.Place)
+			hash := maphash.Bytes(c.seed, key)
+			if n, wanted := hashes[hash]; wanted && !found[hash] {
+				found[hash] = true
+				namespace, name, _ := strings.Cut(string(o.Place), "\x00")
+				if all = append(all, Row[Object]{Object{resource, namespace, name}, n}); len(all) == len(hashes) {
+					return all, nil
+				}
 			}
 		}
 	}
 	return all, nil
 }
 
+// linesOf and hashedOf are lines and objects of segments that were counted.
+var (
+	linesOf  = sync.Pool{New: func() any { return new([]index.Line) }}
+	hashedOf = sync.Pool{New: func() any { return new([]hashed) }}
+)
+
 // appendKey appends what is hashed of an object.
-func appendKey(key []byte, resource, namespace, name string) []byte {
-	return append(append(append(append(append(key, resource...), 0), namespace...), 0), name...)
+func appendKey(key []byte, resource string, place []byte) []byte {
+	return append(append(append(key, resource...), 0), place...)
 }

@@ -70,8 +70,9 @@ type suggestionRow struct {
 
 func (s *Stats) document(cluster string, f *found) *document {
 	total := f.Total()
+	first, last := f.Received()
 	d := &document{
-		Cluster: cluster, First: f.First, Last: f.Last, Lines: total.Lines, Bytes: total.Bytes, Types: byName(&f.Types),
+		Cluster: cluster, First: first, Last: last, Lines: total.Lines, Bytes: total.Bytes, Types: byName(&f.Types),
 		Streams: listOf(f.TopStreams(s.Top), func(r Row[string]) streamRow {
 			return streamRow{r.Of, r.Count, byName(f.Streams[r.Of])}
 		}),

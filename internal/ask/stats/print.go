@@ -86,8 +86,9 @@ func (s *Stats) find(ctx context.Context, a *answer.Asked) (f *found, err error)
 func (s *Stats) text(f *found, o *answer.Output) error {
 	p := &printer{total: f.Total(), width: o.Width}
 	p.printf("%s, %s", terminal.Count(int(p.total.Lines), "line", "lines"), inBytes(p.total.Bytes))
+	first, last := f.Received()
 	if p.total.Lines > 0 {
-		p.printf(", received from %s to %s", argument.Moment{Time: f.First}, argument.Moment{Time: f.Last})
+		p.printf(", received from %s to %s", argument.Moment{Time: first}, argument.Moment{Time: last})
 	}
 	p.printf("\n")
 	types := Top[string]{}
@@ -112,7 +113,7 @@ func (s *Stats) text(f *found, o *answer.Output) error {
 		}
 		return rows.Manager(name)
 	})
-	zone, _ := f.Last.Local().Zone()
+	zone, _ := last.Local().Zone()
 	table(p, "HOUR ("+zone+")", f.TopHours(s.Top), func(at int64) string {
 		return time.Unix(at, 0).Local().Format("2006-01-02 15:04")
 	})

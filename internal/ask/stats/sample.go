@@ -80,12 +80,10 @@ func (s *Sample) read(
 	ctx context.Context, all []*question.Journal, sel *argument.Selection, of *counted, first, count int,
 ) error {
 	j := all[of.journal]
-	steps, err := of.Steps(ctx, j, sel)
+	steps, err := of.Steps(ctx, j, sel, first, count)
 	if err != nil {
 		return fmt.Errorf("read index: %w", err)
 	}
-	steps = steps[min(first, len(steps)):]
-	steps = steps[:min(count, len(steps))]
 	compared := 0
 	j.Walk(ctx, of.Segment, steps, func(v *archive.Version, e error) bool {
 		if e == nil && !v.AboutStream() {
