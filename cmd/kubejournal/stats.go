@@ -18,7 +18,8 @@ func newStatsCommand() *cobra.Command {
 with the most bytes first, and which keys of the config would make the journal smaller: YAML to copy, with the bytes it would
 have saved. Bytes are those of lines; compressed files take about a tenth of them.
 
-  12%  190 MB  leases.coordination.k8s.io
+     BYTES      %      LINES  NAMESPACE
+    1.6 MB    77%        735  shop
 
 Counts are those of the indexes; the active file, and files without an index, are read. What a config could save that the
 indexes do not say, such as ignoreFields, is estimated from a sample of the lines, and marked with "about".

@@ -22,7 +22,7 @@ type Stats struct {
 	Format       string // text or json
 }
 
-// counted is what was found out about a cluster.
+// found is what was found out about a cluster.
 type found struct {
 	*Counts
 	objects     Top[Object]
@@ -85,7 +85,11 @@ func (s *Stats) find(ctx context.Context, a *answer.Asked) (f *found, err error)
 // text shows tables, and after them what would make the journal smaller.
 func (s *Stats) text(f *found, o *answer.Output) error {
 	p := &printer{total: f.Total(), width: o.Width}
-	p.printf("%s, %s", terminal.Count(int(p.total.Lines), "line", "lines"), inBytes(p.total.Bytes))
+	noun := "lines"
+	if p.total.Lines == 1 {
+		noun = "line"
+	}
+	p.printf("%s %s, %s", thousands(p.total.Lines), noun, inBytes(p.total.Bytes))
 	first, last := f.Received()
 	if p.total.Lines > 0 {
 		p.printf(", received from %s to %s", argument.Moment{Time: first}, argument.Moment{Time: last})

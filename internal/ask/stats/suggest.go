@@ -70,11 +70,11 @@ func (c *Counts) Suggest(sample *Sample) []Suggestion {
 	s.namespaces(c.Namespaces)
 	s.add(worth, Suggestion{
 		Key: "changes", Bytes: changes, Sampled: true, YAML: "defaults:\n  changes: false\n",
-		Loses: "the list of what changed, which the answers find by themselves and other programs do not",
+		Loses: "what changed, for programs other than this one",
 	})
 	s.add(worth, Suggestion{
 		Key: "dropFields", Bytes: managed, Sampled: true, YAML: "dropFields:\n  - metadata.managedFields\n",
-		Loses: "which manager owns which field; lines name the writer anyway",
+		Loses: "which manager owns which field",
 	})
 	s.add(worth, Suggestion{
 		Key: "dropFields", Bytes: applied, Sampled: true,
@@ -140,7 +140,7 @@ func (s *suggesting) resource(e *entry, entries map[string]*entry) {
 	if all := (line.StreamName{Resource: e.Resource}); e.StreamName != all && entries[all.String()] != nil {
 		s.add(worth, Suggestion{
 			Key: "resources", Bytes: e.sum().Bytes, YAML: "# without this entry\n" + e.yaml(""),
-			Loses: "nothing, while stream " + e.Resource + " has the same objects",
+			Loses: "nothing, while " + e.Resource + " has the same",
 		})
 	}
 }
@@ -204,7 +204,7 @@ func (s *suggesting) ignoreFields(e *entry) {
 	s.add(worth, Suggestion{
 		Key: "ignoreFields", Sampled: true, YAML: e.yaml(keys),
 		Bytes: int64(float64(held) / float64(e.modified.Bytes) * float64(e.ByType[index.Modified].Bytes)),
-		Loses: "versions in which nothing else changed, and more often who wrote",
+		Loses: "versions in which nothing else changed",
 	})
 }
 
@@ -212,7 +212,7 @@ func (s *suggesting) ignoreFields(e *entry) {
 func (s *suggesting) payload(e *entry) {
 	s.add(great, Suggestion{
 		Key: "payload", Bytes: e.share(e.notMetadata), Sampled: true, YAML: e.yaml("payload: metadata"),
-		Loses: "spec and status of the objects: none can be restored",
+		Loses: "spec and status; nothing can be restored",
 	})
 }
 
