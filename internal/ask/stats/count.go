@@ -9,7 +9,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"kubejournal/internal/ask/archive"
@@ -65,15 +64,46 @@ type Counts struct {
 
 // located is a count, and where a name is that has the hash.
 type located struct {
-	Count
-	journal, segment int32
+	bytes int64
+	lines uint32
+	part  uint32 // of Counts.parts
 }
+
+func (l *located) count() Count { return Count{int64(l.lines), l.bytes} }
 
 // counted is a segment that lines were counted of.
 type counted struct {
 	question.Part
 	Count
 	journal int
+}
+
+// spare are slices to be used again, which the garbage collector leaves alone: while very many objects are counted, it
+// runs all the time.
+type spare[T any] chan []T
+
+func (s spare[T]) take() []T {
+	select {
+	case one := <-s:
+		return one[:0]
+	default:
+		return nil
+	}
+}
+
+func (s spare[T]) put(one []T) {
+	select {
+	case s <- one:
+	default:
+	}
+}
+
+// counter counts the lines of segments, several at once.
+type counter struct {
+	selection *argument.Selection
+	seed      maphash.Seed
+	lines     spare[index.Line]
+	objects   spare[hashed]
 }
 
 // hashed is the count of an object in one segment.
@@ -86,6 +116,7 @@ type hashed struct {
 type part struct {
 	Counts
 	of      question.Part
+	number  int // of Counts.parts
 	objects []hashed
 }
 
@@ -105,52 +136,49 @@ func Of(
 	c := newCounts(maphash.MakeSeed())
 	c.objects = make(map[uint64]located)
 	// There can be very many objects: they are added while the next segments are counted.
-	type of struct {
-		journal int
-		*part
-	}
-	counted, added := make(chan of, 1), make(chan struct{})
+	const most = 32 // segments in memory, more or less
+	counting := &counter{s, c.seed, make(spare[index.Line], most), make(spare[hashed], most)}
+	counted, added := make(chan *part, 1), make(chan struct{})
 	go func() {
 		defer close(added)
 		for p := range counted {
-			c.addObjects(p.journal, p.part)
+			c.addObjects(p)
+			counting.objects.put(p.objects)
 		}
 	}()
 	defer func() { <-added }()
 	defer close(counted)
 	for n, j := range all {
-		count := func(p *question.Part) (*part, error) { return countPart(p, s, c.seed) }
-		for p, err := range question.Parts(ctx, j, s, since, until, count) {
+		for p, err := range question.Parts(ctx, j, s, since, until, counting.count) {
 			if err != nil {
 				return nil, err
 			}
 			c.add(n, p)
-			counted <- of{n, p}
+			counted <- p
 		}
 	}
 	return &c, nil
 }
 
-// countPart counts the lines of a segment.
-func countPart(p *question.Part, s *argument.Selection, seed maphash.Seed) (*part, error) {
+// count counts the lines of a segment.
+func (of *counter) count(p *question.Part) (*part, error) {
+	s, seed := of.selection, of.seed
 	const longest = 1000 // quarters
 	c := &part{Counts: newCounts(seed), of: *p}
 	c.base = Quarter(p.Oldest.UnixNano() / quarter)
 	c.quarters = make([]Count, min(longest, max(0, p.Newest.Sub(p.Oldest))/time.Duration(quarter)+2))
-	scratch := linesOf.Get().(*[]index.Line)
-	defer linesOf.Put(scratch)
-	lines, err := p.AppendAll((*scratch)[:0])
+	lines, err := p.AppendAll(of.lines.take())
 	if err != nil {
 		return nil, err
 	}
-	*scratch = lines
+	defer of.lines.put(lines)
 	for at := range lines {
 		// Of what the lines about the journal itself are about, all may be gone.
 		if l := &lines[at]; l.Type >= index.Removed && s.All() && p.Has(line.Journal, at, l) {
 			c.line(c.stream(line.Journal), l)
 		}
 	}
-	c.objects = *hashedOf.Get().(*[]hashed)
+	c.objects = of.objects.take()
 	t := totals{c: c}
 	var key []byte
 	for _, pick := range s.Picks(p.Index) {
@@ -285,6 +313,7 @@ func (c *Counts) Received() (first, last time.Time) {
 // add adds what a segment of a journal has.
 func (c *Counts) add(journal int, p *part) {
 	all := counted{Part: p.of, journal: journal}
+	p.number = len(c.parts)
 	for name, types := range p.Streams {
 		all.Count.add(types.sum())
 		is := c.stream(name)
@@ -311,18 +340,16 @@ func (c *Counts) add(journal int, p *part) {
 	}
 }
 
-// addObjects adds the objects of a segment of a journal.
-func (c *Counts) addObjects(journal int, p *part) {
+// addObjects adds the objects of a segment.
+func (c *Counts) addObjects(p *part) {
 	for _, o := range p.objects {
 		is, known := c.objects[o.hash]
 		if !known {
-			is.journal, is.segment = int32(journal), int32(p.of.Segment)
+			is.part = uint32(p.number)
 		}
-		is.add(o.Count)
+		is.lines, is.bytes = is.lines+uint32(o.Lines), is.bytes+o.Bytes
 		c.objects[o.hash] = is
 	}
-	p.objects = p.objects[:0]
-	hashedOf.Put(&p.objects)
 }
 
 // Total returns the count of all lines.
@@ -390,23 +417,23 @@ func (c *Counts) TopObjects(
 	ctx context.Context, all []*question.Journal, s *argument.Selection, most int,
 ) (t Top[Object], err error) {
 	least := c.least(most)
-	wanted := make(map[[2]int32]map[uint64]Count)
+	wanted := make(map[uint32]map[uint64]Count)
 	for hash, o := range c.objects {
-		t.Others.add(o.Count)
-		if o.Bytes < least {
+		t.Others.add(o.count())
+		if o.bytes < least {
 			continue
 		}
-		in := [2]int32{o.journal, o.segment}
-		if wanted[in] == nil {
-			wanted[in] = make(map[uint64]Count)
+		if wanted[o.part] == nil {
+			wanted[o.part] = make(map[uint64]Count)
 		}
-		wanted[in][hash] = o.Count
+		wanted[o.part][hash] = o.count()
 	}
 	var named []Row[Object]
-	for in, hashes := range wanted {
-		j := all[in[0]]
+	for number, hashes := range wanted {
+		in := &c.parts[number]
+		j := all[in.journal]
 		some, err := archive.Again(j.Journal, func() ([]Row[Object], error) {
-			return c.named(ctx, j, int(in[1]), s, hashes)
+			return c.named(ctx, j, in.Segment, s, hashes)
 		})
 		if err != nil {
 			return t, err
@@ -431,10 +458,10 @@ func (c *Counts) least(most int) int64 {
 	}
 	largest := make([]int64, most) // in order
 	for _, o := range c.objects {
-		if o.Bytes > largest[0] {
-			at, _ := slices.BinarySearch(largest, o.Bytes)
+		if o.bytes > largest[0] {
+			at, _ := slices.BinarySearch(largest, o.bytes)
 			copy(largest, largest[1:at])
-			largest[at-1] = o.Bytes
+			largest[at-1] = o.bytes
 		}
 	}
 	return largest[0]
@@ -469,12 +496,6 @@ func (c *Counts) named(
 	}
 	return all, nil
 }
-
-// linesOf and hashedOf are lines and objects of segments that were counted.
-var (
-	linesOf  = sync.Pool{New: func() any { return new([]index.Line) }}
-	hashedOf = sync.Pool{New: func() any { return new([]hashed) }}
-)
 
 // appendKey appends what is hashed of an object.
 func appendKey(key []byte, resource string, place []byte) []byte {

@@ -80,6 +80,7 @@ var questions = []struct{ of, name string }{
 	{"history", "history of a pod"},
 	{"blame", "blame of a pod"},
 	{"diff-hour", "diff of a namespace over an hour"},
+	{"stats", "stats"},
 	{"verify", "index --verify, which reads all"},
 }
 
