@@ -105,8 +105,8 @@ between, a line of its own says so.
 	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(),
 		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
-		newDiffCommand(), newBlameCommand(), newCoverageCommand(), newStatsCommand(), newIndexCommand(), newSchemaCommand(),
-		newVersionCommand())
+		newDiffCommand(), newBlameCommand(), newCoverageCommand(), newStatsCommand(), newIndexCommand(),
+		newSchemaCommand(), newVersionCommand())
 	asDeclared(root)
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
