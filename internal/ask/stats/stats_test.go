@@ -136,7 +136,7 @@ func put(s *journaltest.Stream, n int, random *rand.Rand, there map[string]bool)
 		strings.Repeat("x", random.IntN(300))))
 }
 
-// unpack leaves some files plain, and some without their index.
+// unpack leaves some files plain, and some without their index or with a damaged one.
 func unpack(t *testing.T, dir string, random *rand.Rand) {
 	packed, err := filepath.Glob(filepath.Join(dir, "*.gz"))
 	if err != nil {
@@ -150,8 +150,16 @@ func unpack(t *testing.T, dir string, random *rand.Rand) {
 			}
 			os.Remove(path)
 		}
-		if random.IntN(3) == 0 {
-			os.Remove(strings.TrimSuffix(plain, ".jsonl") + ".jsonl.index")
+		x := plain[:strings.Index(plain, ".jsonl")] + ".jsonl.index"
+		switch random.IntN(4) {
+		case 0:
+			os.Remove(x)
+		case 1: // damaged, behind its header
+			b := content(t, x)
+			b[100+random.IntN(len(b)-100)] ^= 1
+			if err := os.WriteFile(x, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
