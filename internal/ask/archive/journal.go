@@ -39,6 +39,7 @@ type Journal struct {
 	defs   []definition // of several journals, where only selected lines are there
 	ends   []End        // of several journals
 	order  *merge.Order // of these
+	each   []*Journal   // of several journals, with EachJournal
 	notice func(string)
 	reader Reader      // of a history
 	second Reader      // of lines that are read beside those
@@ -152,6 +153,9 @@ func (j *Journal) Close() {
 	j.reader.Close()
 	j.second.Close()
 	j.people.Close()
+	for _, one := range j.each {
+		one.Close()
+	}
 	for _, s := range j.Segments {
 		_ = s.Release() // as below
 		if s.in != nil {

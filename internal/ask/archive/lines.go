@@ -223,19 +223,29 @@ type Step struct {
 
 // Steps returns the lines of a segment that are selected and for which inWindow is true, in order.
 func Steps(x *index.Index, s *argument.Selection, inWindow func(stream string, l *index.Line) bool) ([]Step, error) {
+	return StepsBetween(x, s, 0, x.Lines, inWindow)
+}
+
+// StepsBetween is Steps for the lines from one on, by their indexes, and before another.
+func StepsBetween(
+	x *index.Index, s *argument.Selection, from, to int, inWindow func(stream string, l *index.Line) bool,
+) ([]Step, error) {
 	var all []Step
 	for _, p := range s.Picks(x) {
 		stream := x.Streams[p.Stream].Name
 		for _, at := range x.Streams[p.Stream].Marks {
-			if s.MayHave(stream) {
+			if from <= at && at < to && s.MayHave(stream) {
 				all = append(all, Step{stream: stream, at: at, before: -1})
 			}
 		}
-		for o, err := range s.Select(x, p) {
+		for o, err := range s.Spots(x, p) {
 			if err != nil {
 				return nil, err
 			}
 			for n, at := range o.Lines {
+				if at < from || at >= to {
+					continue
+				}
 				st := Step{stream: stream, at: at, before: -1}
 				if n > 0 {
 					st.before = o.Lines[n-1]

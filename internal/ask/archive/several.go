@@ -47,16 +47,30 @@ func OpenAll(
 // Lines says which lines of several journals an answer is made of.
 type Lines int
 
-// Those about what is selected; all, as Related needs; or none but what Coverage says.
+// Those about what is selected; all, as Related needs; none but what Coverage says; or these, and each journal by
+// itself, as Each has them.
 const (
 	SelectedLines Lines = iota
 	AllLines
 	NoLines
+	EachJournal
 )
+
+// Each returns the journals that it was made of: itself, or, with EachJournal, several that are closed with it.
+func (j *Journal) Each() []*Journal {
+	if j.Merged() {
+		return j.each
+	}
+	return []*Journal{j}
+}
 
 func (j *Journal) openAll(ctx context.Context, paths []string, s *argument.Selection, lines Lines) error {
 	of, err := OpenEach(paths, j.notice)
 	defer func() {
+		if lines == EachJournal {
+			j.each = of
+			return
+		}
 		for _, one := range of {
 			one.Close()
 		}
@@ -74,7 +88,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *argument.Selec
 	wanted := s
 	if lines == AllLines {
 		wanted = nil
-	} else if err := ResolveIn(ctx, of, s); err != nil || lines == NoLines {
+	} else if err := ResolveIn(ctx, of, s); err != nil || lines >= NoLines {
 		return err
 	}
 	plan, err := j.scan(ctx, of, wanted)

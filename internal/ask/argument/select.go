@@ -119,6 +119,28 @@ func (s *Selection) Select(x *index.Index, p Pick) iter.Seq2[*index.Object, erro
 	}
 }
 
+// Spots returns where lines about the objects are that Select returns, those that have any. What is yielded is valid
+// until the next one.
+func (s *Selection) Spots(x *index.Index, p Pick) iter.Seq2[*index.Spot, error] {
+	if p.names == nil && len(s.Namespaces)+len(s.UIDs) == 0 {
+		return x.Spots(p.Stream)
+	}
+	return func(yield func(*index.Spot, error) bool) {
+		var spot index.Spot
+		for o, err := range s.Select(x, p) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			spot.Lines = o.Lines
+			spot.Place = append(append(append(spot.Place[:0], o.Namespace...), 0), o.Name...)
+			if len(spot.Lines) > 0 && !yield(&spot, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Match is a selected object, and the stream that it is in.
 type Match struct {
 	*index.Object

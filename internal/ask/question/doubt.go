@@ -75,16 +75,8 @@ func (j *Journal) uncoveredBetween(
 	if err != nil {
 		return nil, err
 	}
-	first, last, err := j.Inside(ctx, since, until)
-	if err != nil {
-		return nil, err
-	}
-	lost, err := j.lost(ctx, first, last, since, until)
-	if err != nil {
-		return nil, err
-	}
-	removed, err := j.removed(ctx, s, first, last, since, until)
-	return slices.Concat(doubts, beyond, lost, removed), err
+	gone, err := j.gone(ctx, s, since, until)
+	return slices.Concat(doubts, beyond, gone), err
 }
 
 // doubts returns what may be wrong with an answer about the selected objects between two moments, which may be the same

@@ -203,12 +203,18 @@ type window struct {
 
 // has reports whether a line of a stream is in the window, by when its change was made as far as that is known.
 func (w *window) has(stream string, l *index.Line) bool {
+	if w.isOpen() {
+		return true
+	}
 	made := l.Made()
 	if w.since.After(l.Seq, made) || w.passed.has(stream, l) {
 		return false
 	}
 	return w.until.IsZero() || !w.until.Before(l.Seq, made) || w.passedAtLast.has(stream, l)
 }
+
+// isOpen reports whether every line is in the window.
+func (w *window) isOpen() bool { return w.since.IsZero() && w.until.IsZero() }
 
 // outside reports whether no line of a segment is in the window.
 func (w *window) outside(ctx context.Context, j *Journal, i int) (bool, error) {

@@ -60,6 +60,7 @@ var inflaters = sync.Pool{New: func() any { return new(inflater) }}
 // inflater inflates the blocks of one iteration: another one may begin before it has ended.
 type inflater struct {
 	in     io.ReadCloser
+	packed []byte
 	source bytes.Reader
 	out    bytes.Buffer
 }
@@ -225,8 +226,11 @@ func short(err error) error {
 }
 
 // read reads a block and checks it.
-func (x *Index) read(e extent) ([]byte, error) {
-	b := make([]byte, e.size+sumSize)
+func (x *Index) read(e extent) ([]byte, error) { return x.readTo(nil, e) }
+
+// readTo is read into the place of b, if it fits there.
+func (x *Index) readTo(b []byte, e extent) ([]byte, error) {
+	b = slices.Grow(b[:0], int(e.size)+sumSize)[:e.size+sumSize]
 	if _, err := io.ReadFull(io.NewSectionReader(x.in, e.at, int64(len(b))), b); err != nil {
 		return nil, short(err)
 	}
@@ -347,9 +351,9 @@ func (x *Index) LineOf(seq uint64) (Line, error) {
 	return l, err
 }
 
-// allLines returns the places of all lines.
-func (x *Index) allLines() (all []Line, err error) {
-	all = make([]Line, 0, x.Lines)
+// AppendAll appends the places of all lines.
+func (x *Index) AppendAll(all []Line) (_ []Line, err error) {
+	all = slices.Grow(all, x.Lines)
 	for block := range x.lines {
 		if all, err = x.appendLines(all, block); err != nil {
 			return nil, err
@@ -375,10 +379,13 @@ func (x *Index) lasts() ([]last, error) {
 }
 
 func (x *Index) appendLines(all []Line, block int) ([]Line, error) {
-	b, err := x.read(x.lines[block])
+	scratch := inflaters.Get().(*inflater)
+	defer inflaters.Put(scratch)
+	b, err := x.readTo(scratch.packed, x.lines[block])
 	if err != nil {
 		return nil, err
 	}
+	scratch.packed = b
 	d := decoder{b: b}
 	l := Line{Seq: uint64(d.number(math.MaxInt64)), Offset: d.number(x.Size)}
 	at := d.delta()
@@ -509,37 +516,15 @@ func (x *Index) ofStream(name string) iter.Seq2[*Object, error] {
 // from returns the objects of a stream from the first one on whose place is no less.
 func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 	return func(yield func(*Object, error) bool) {
-		first := sort.Search(len(x.objects), func(i int) bool {
-			b := &x.objects[i]
-			return b.stream > stream || b.stream == stream && b.first >= place
-		})
-		if first > 0 && x.objects[first-1].stream == stream {
-			first--
-		}
-		o, scratch := &Object{}, inflaters.Get().(*inflater)
-		defer inflaters.Put(scratch)
-		for _, block := range x.objects[first:] {
-			if block.stream != stream {
-				return
-			}
-			b, err := x.read(block.extent)
+		o := &Object{}
+		for b, err := range x.blocks(stream, place) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			d := decoder{b: b}
-			fields, text := d.number(maxInflated), d.number(maxInflated)
-			uids := decoder{b: d.take(d.count())}
-			inflated := scratch.inflate(d.b, fields+text)
-			if inflated == nil {
-				yield(nil, ErrDamaged)
-				return
-			}
-			d.b = inflated[:fields]
-			texts := decoder{b: inflated[fields:]}
 			o.place, o.refs, o.near = "", nil, Place{}
-			for len(d.b) > 0 {
-				if !x.object(&d, &texts, &uids, o) {
+			for len(b.fields.b) > 0 {
+				if !x.object(&b.fields, &b.texts, &b.uids, o) {
 					yield(nil, ErrDamaged)
 					return
 				}
@@ -554,6 +539,111 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 			}
 		}
 	}
+}
+
+// inflated is a block of objects.
+type inflated struct{ fields, texts, uids decoder }
+
+// blocks returns the blocks of a stream's objects from the one on that may have a place. What is yielded is valid until
+// the next one.
+func (x *Index) blocks(stream int, place string) iter.Seq2[*inflated, error] {
+	return func(yield func(*inflated, error) bool) {
+		first := sort.Search(len(x.objects), func(i int) bool {
+			b := &x.objects[i]
+			return b.stream > stream || b.stream == stream && b.first >= place
+		})
+		if first > 0 && x.objects[first-1].stream == stream {
+			first--
+		}
+		scratch := inflaters.Get().(*inflater)
+		defer inflaters.Put(scratch)
+		for _, block := range x.objects[first:] {
+			if block.stream != stream {
+				return
+			}
+			b, err := x.readTo(scratch.packed, block.extent)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			scratch.packed = b
+			d := decoder{b: b}
+			fields, text := d.number(maxInflated), d.number(maxInflated)
+			uids := decoder{b: d.take(d.count())}
+			all := scratch.inflate(d.b, fields+text)
+			if all == nil {
+				yield(nil, ErrDamaged)
+				return
+			}
+			if !yield(&inflated{decoder{b: all[:fields]}, decoder{b: all[fields:]}, uids}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Spot is where the lines about an object are in a segment.
+type Spot struct {
+	Place []byte // namespace and name, with a zero byte between
+	Lines []int  // by their indexes, at least one
+}
+
+// Namespace returns the object's namespace, a part of Place.
+func (s *Spot) Namespace() []byte {
+	namespace, _, _ := bytes.Cut(s.Place, []byte{0})
+	return namespace
+}
+
+// Spots returns the objects of a stream that have lines in the segment, as Objects does, in less time. What is yielded
+// is valid until the next one.
+func (x *Index) Spots(stream int) iter.Seq2[*Spot, error] {
+	return func(yield func(*Spot, error) bool) {
+		s := &Spot{}
+		for b, err := range x.blocks(stream, "") {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			s.Place = s.Place[:0]
+			for len(b.fields.b) > 0 {
+				if !x.spot(&b.fields, &b.texts, s) {
+					yield(nil, ErrDamaged)
+					return
+				}
+				if len(s.Lines) > 0 && !yield(s, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// spot reads of an object, which comes after s, as much as a Spot has.
+func (x *Index) spot(d, texts *decoder, s *Spot) (ok bool) {
+	uid := func() { d.number(math.MaxInt64) }
+	shared := d.number(int64(len(s.Place)))
+	flags := d.byte()
+	s.Place = append(s.Place[:shared], texts.take(int(d.number(int64(len(texts.b)))))...)
+	uid()
+	if flags&createdFlag != 0 {
+		d.delta()
+	}
+	if flags&refersFlag != 0 {
+		for range d.count() {
+			uid()
+		}
+	}
+	if flags&beforeFlag != 0 {
+		if flags&nearFlag == 0 {
+			d.number(math.MaxInt64)
+		}
+		d.delta()
+		d.delta()
+	}
+	if s.Lines = s.Lines[:0]; flags&linesFlag != 0 {
+		s.Lines = x.indexes(d, s.Lines)
+	}
+	return !d.bad
 }
 
 // inflate returns the bytes of a compressed part of a block, nil where it is damaged. They are valid until the next
@@ -664,7 +754,7 @@ func (x *Index) AtBeginning() *Index {
 
 // Check reads all of the index: ErrDamaged where it is not as it was written.
 func (x *Index) Check() error {
-	if _, err := x.allLines(); err != nil {
+	if _, err := x.AppendAll(nil); err != nil {
 		return err
 	}
 	for i := range len(x.Streams) + btoi(x.hasRemoved) {

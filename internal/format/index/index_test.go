@@ -190,7 +190,7 @@ func open(t testing.TB, b []byte) *Index {
 
 // all returns everything that an index says.
 func all(x *Index) (any, error) {
-	lines, err := x.allLines()
+	lines, err := x.AppendAll(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func TestIndex(t *testing.T) {
 
 func (s *segment) check(t *testing.T, x *Index, objects map[string]map[string]Object) {
 	t.Helper()
-	got, err := x.allLines()
+	got, err := x.AppendAll(nil)
 	if err != nil || !reflect.DeepEqual(got, s.places) {
 		t.Fatalf("lines: %v\n%v\n%v", err, got, s.places)
 	}

@@ -1,7 +1,7 @@
 // Command ask measures how long the program takes to answer questions to a journal, each in a process of its own, and
 // what one would use without it, for three of the questions: what a namespace had at a time, what happened to an
-// object, and where a text stands. These read the last few files alone, and their times are multiplied to those of all
-// files. It prints lines as go test -bench does.
+// object, where a text stands, and what the journal is made of. These read the last few files alone, and their times are
+// multiplied to those of all files. It prints lines as go test -bench does.
 //
 //	go run ./test/bench/ask -program bin/kubejournal -duckdb bin/duckdb bin/archive/journal.jsonl
 package main
@@ -40,7 +40,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	a, err := look(flags.Arg(0), *files)
 	if err == nil {
-		err = errors.Join(a.product(stdout, *program, *count), a.others(stdout, *duckdb))
+		err = errors.Join(
+			a.product(stdout, *program, *count), a.unindexed(stdout, *program), a.others(stdout, *duckdb))
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "ask:", err)
@@ -80,6 +81,7 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 		{"blame", []string{"blame", "pod/" + a.pod, "-n", a.namespace, "--at", at}, 0},
 		{"diff-hour", []string{"diff", "-n", a.namespace, "--since", from, "--until", at, "--stat", "--all"}, 1},
 		{"grep", []string{"history", "--grep", a.pod, "--until", at}, 3},
+		{"stats", []string{"stats", "--until", at}, 3}, // the same
 		{"verify", []string{"index", "--verify"}, 0},
 	} {
 		n, read := count, int64(0)
@@ -104,6 +106,30 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 			report(out, q.name, "kubejournal", c, c.wall.Seconds(), int(rows), read)
 		}
 	}
+	return nil
+}
+
+// unindexed asks the program what the files are made of without their indexes, so that it reads all of them.
+func (a *archive) unindexed(out io.Writer, program string) error {
+	dir, err := os.MkdirTemp(filepath.Dir(a.journal), "unindexed-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for _, path := range a.paths {
+		if err := os.Link(path, filepath.Join(dir, filepath.Base(path))); err != nil {
+			return err
+		}
+	}
+	rows := lines(0)
+	c, err := command(nil, &rows, program, "stats", "--journal", filepath.Join(dir, filepath.Base(a.journal)))
+	if status := (*exec.ExitError)(nil); errors.As(err, &status) && status.ExitCode() == 3 { // without coverage
+		err = nil
+	}
+	if err != nil || rows == 0 {
+		return fmt.Errorf("stats without indexes: %d rows, %w", rows, err)
+	}
+	report(out, "stats", "no-index", c, c.wall.Seconds()*float64(a.all)/float64(a.bytes), int(rows), 0)
 	return nil
 }
 
@@ -207,6 +233,13 @@ type question struct{ name, jq, grep, sql string }
 
 func (a *archive) questions() []question {
 	return []question{
+		{
+			"stats",
+			`reduce inputs as $line ({}; .[$line.stream].lines += 1 |
+				.[$line.stream].bytes += ($line | tojson | length)) | to_entries[]`,
+			`grep -o '"stream":"[^"]*"' | sort | uniq -c`, // without bytes
+			`SELECT stream, count(*), sum(length(CAST(object AS VARCHAR))) FROM journal GROUP BY stream`,
+		},
 		{
 			"namespace",
 			fmt.Sprintf(`reduce (inputs | select(.resource == "pods" and .namespace == %q and .time <= %q)) as $line `+

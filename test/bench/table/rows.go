@@ -81,6 +81,7 @@ var questions = []struct{ of, name string }{
 	{"blame", "blame of a pod"},
 	{"diff-hour", "diff of a namespace over an hour"},
 	{"grep", "history --grep of a pod's name, which reads all"},
+	{"stats", "stats"},
 	{"verify", "index --verify, which reads all"},
 }
 
