@@ -150,7 +150,8 @@ func unpack(t *testing.T, dir string, random *rand.Rand) {
 			}
 			os.Remove(path)
 		}
-		x := plain[:strings.Index(plain, ".jsonl")] + ".jsonl.index"
+		base, _, _ := strings.Cut(plain, ".jsonl")
+		x := base + ".jsonl.index"
 		switch random.IntN(4) {
 		case 0:
 			os.Remove(x)

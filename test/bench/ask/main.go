@@ -1,7 +1,7 @@
 // Command ask measures how long the program takes to answer questions to a journal, each in a process of its own, and
 // what one would use without it, for four of the questions: what a namespace had at a time, what happened to an
-// object, where a text stands, and what the journal is made of. These read the last few files alone, and their times are
-// multiplied to those of all files. It prints lines as go test -bench does.
+// object, where a text stands, and what the journal is made of. These read the last few files alone, and their times
+// are multiplied to those of all files. It prints lines as go test -bench does.
 //
 //	go run ./test/bench/ask -program bin/kubejournal -duckdb bin/duckdb bin/archive/journal.jsonl
 package main
