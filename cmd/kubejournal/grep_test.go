@@ -62,6 +62,36 @@ func TestGrepDoubts(t *testing.T) {
 	}
 }
 
+// Redacted values are in doubt where their resource, or an object, is named: not in a search everywhere.
+func TestGrepRedacted(t *testing.T) {
+	clearEnv(t)
+	t.Setenv("PAGER", "")
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	j := journaltest.New(t, path, time.Now().Add(-time.Minute))
+	secrets, configmaps := j.Stream("secrets", "Secret"), j.Stream("configmaps", "ConfigMap")
+	for _, s := range []*journaltest.Stream{secrets, configmaps} {
+		s.Snapshot()
+		s.Synced()
+	}
+	secrets.Put("helm", `{"metadata":{"namespace":"shop","name":"db","uid":"a1"},"data":{"password":"c2hvcA=="}}`)
+	configmaps.Put("helm", `{"metadata":{"namespace":"shop","name":"web","uid":"b1"},"data":{"user":"admin"}}`)
+	confirmNow(t, j, path, secrets, configmaps)
+
+	for args, want := range map[string]int{
+		"--grep admin": 0, "-A --grep admin": 0, "-n shop --grep admin": 0, "* --grep admin": 0, "*/db --grep admin": 0,
+		"secrets --grep admin": 3, "secret/db --grep admin": 3, "secret db --grep admin": 3, "cm,secrets --grep admin": 3,
+		"secrets.v1. --grep admin": 3, "secret/db --related --grep admin": 3, "secrets --grep a-b": 0,
+	} {
+		status, stdout, stderr := execute(t, append(append([]string{"history"}, strings.Fields(args)...), "--journal", path)...)
+		if status != want {
+			t.Errorf("%s: status %d\n%s%s", args, status, stdout, stderr)
+		}
+		if !strings.Contains(stderr, "not searched: 1 redacted value of 1 object\n") {
+			t.Errorf("%s: not counted\n%s%s", args, stdout, stderr)
+		}
+	}
+}
+
 // Several clusters are searched together.
 func TestGrepClusters(t *testing.T) {
 	clearEnv(t)

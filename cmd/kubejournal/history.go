@@ -33,7 +33,8 @@ says little is left out and counted at the end; --all shows it. So are gaps wher
 --grep shows where objects have a text instead, noise too: a row for each field whose value or key has it, at the first version
 that does. "-- and 41 more versions until 12:31:05" counts those after it in which the same field has the same value. Case
 matters, and numbers and booleans are texts as well. With --field only what is there or below is searched. Redacted and cut
-values, and objects that lines do not have in full (payload), cannot be searched: stderr counts them.
+values, and objects that lines do not have in full (payload), cannot be searched: stderr counts them. The exit status is 3 if
+the text may be in them; in redacted values only if their resource is named, as in 'history secrets --grep admin'.
 
 -o json of that is a line for each row: the version's line without object and changes, and match: path, in ("value" or
 "key"), value (as JSON; of a key the key), versions (how many), last (seq and time of the last of them), and gone (the same
@@ -54,7 +55,7 @@ func newHistoryCommand() *cobra.Command {
 		Use:   "history [RESOURCE[/NAME]...]",
 		Short: "Show what happened, version by version",
 		Long: historyHelp + timeHelp + versionHelp + pagerHelp + journalHelp + clustersHelp + "\n" + statusHelp + `
-With --by it is 3 too if a version has no known writer; with --grep if the text may be in something that cannot be searched.`,
+With --by it is 3 too if a version has no known writer; with --grep as said above.`,
 		Example: `  # what happened to a Deployment, and what came of it
   kubejournal history deploy/web -n shop
   kubejournal history deploy/web -n shop --related

@@ -23,6 +23,14 @@ func (f *Filter) IsZero() bool {
 // All reports whether every line is selected.
 func (s *Selection) All() bool { return len(s.Objects)+len(s.Namespaces)+len(s.UIDs) == 0 }
 
+// Names reports whether the resource of a line is named, other than by *.
+func (s *Selection) Names(l *line.Fields) bool {
+	return slices.ContainsFunc(s.Objects, func(o Object) bool {
+		return o.name != "*" && o.Match(l.Text(line.FieldGroup), l.Text(line.FieldVersion), l.Text(line.FieldResource),
+			l.Text(line.FieldKind))
+	})
+}
+
 // HasType reports whether lines of a type are wanted.
 func (f *Filter) HasType(name []byte) bool {
 	return len(f.Types) == 0 || slices.Contains(f.Types, string(name))

@@ -54,7 +54,7 @@ type Result struct {
 	Versions int // that were searched
 	More     int // matches that no row is of: their version has too many
 	Lacking  []Lack
-	Doubt    bool // the pattern may be in what is lacking
+	Doubt    bool // the pattern may be in what is lacking, but for redacted values of resources that are not named
 }
 
 // Kind is why something of objects was not searched.
@@ -98,6 +98,7 @@ type seen struct {
 
 type searcher struct {
 	*Search
+	sel     *argument.Selection
 	yield   func(*Row) error
 	objects map[string]*object
 	open    map[match]*Row
@@ -114,7 +115,7 @@ func (s *Search) Run(
 	yield func(*Row) error,
 ) (*Result, error) {
 	r := &searcher{
-		Search: s, yield: yield, objects: make(map[string]*object), open: make(map[match]*Row),
+		Search: s, sel: sel, yield: yield, objects: make(map[string]*object), open: make(map[match]*Row),
 		lacks: make(map[string]*[kinds]int),
 	}
 	defer s.Progress.Clear()
@@ -239,7 +240,7 @@ func (r *searcher) take(is *seen) error {
 	wanted, may := r.Wanted(l, len(f.matches) > 0)
 	if wanted || may {
 		r.result.More += f.more
-		r.note(is, f)
+		r.note(is, l, f)
 	}
 	for i := range f.matches {
 		if o == nil {
@@ -325,7 +326,7 @@ func (o *object) drop(row *Row) {
 }
 
 // note notes what is lacking of a version.
-func (r *searcher) note(is *seen, f *finding) {
+func (r *searcher) note(is *seen, head *line.Fields, f *finding) {
 	lacks := [kinds]int{Redacted: f.redacted, Cut: f.cut, NoContent: btoi(is.missing), Damaged: btoi(f.damaged)}
 	if lacks == [kinds]int{} {
 		return
@@ -338,7 +339,9 @@ func (r *searcher) note(is *seen, f *finding) {
 	for k, n := range lacks {
 		l[k] = max(l[k], n)
 	}
-	r.result.Doubt = r.result.Doubt || is.missing || f.damaged || f.cut > 0 || f.hides
+	// Who asks for everything, or a namespace, does not expect to be shown the values of Secrets.
+	asked := f.hides && (len(r.sel.UIDs) > 0 || r.sel.Names(head))
+	r.result.Doubt = r.result.Doubt || is.missing || f.damaged || f.cut > 0 || asked
 }
 
 func btoi(b bool) int {
