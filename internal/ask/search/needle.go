@@ -118,15 +118,7 @@ func longest(text []rune, usable func(rune) bool, fold bool) []needle {
 	return []needle{newNeedle(best, fold)}
 }
 
-// needlesOf returns needles one of which is in all that a regular expression matches; none where that is not known.
-func needlesOf(expression string) []needle {
-	re, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil {
-		return nil // it was compiled
-	}
-	return required(re.Simplify())
-}
-
+// required returns needles one of which is in all that a regular expression matches; none where that is not known.
 func required(re *syntax.Regexp) (all []needle) {
 	const most = 16
 	switch re.Op {

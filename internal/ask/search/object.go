@@ -52,6 +52,7 @@ type finding struct {
 // walker goes through objects. It is for one goroutine.
 type walker struct {
 	p     *Pattern
+	a     *automaton       // of p
 	field []fieldpath.Step // only what is there or below
 	whole bool             // matches have values
 
@@ -130,7 +131,7 @@ func (w *walker) member(m int32) {
 	if !w.enters(func(wanted string) bool { return wanted == string(key) }) {
 		return
 	}
-	if from, to := w.p.find(key); from >= 0 && len(w.steps) > len(w.field) {
+	if from, to := w.find(key); from >= 0 && len(w.steps) > len(w.field) {
 		w.match(true, key, w.tape.Key(m), from, to)
 	}
 	w.value(m)
@@ -167,13 +168,21 @@ func (w *walker) scalar(text []byte) {
 	if len(w.steps) < len(w.field) {
 		return
 	}
-	from, to := w.p.find(value)
+	from, to := w.find(value)
 	if len(value) < whole && from >= 0 && !w.p.goesOn(value) {
 		return
 	}
 	if from >= 0 {
 		w.match(false, value, text, from, to)
 	}
+}
+
+// find returns where the pattern first matches in a text, which is UTF-8; -1 for nowhere.
+func (w *walker) find(text []byte) (from, to int) {
+	if !w.a.mayMatch(text) {
+		return -1, -1
+	}
+	return w.p.find(text)
 }
 
 // inData reports whether the value is one of a Secret's, which are base64.

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func look(t *testing.T, p *Pattern, field, resource, truncated, object string) *
 	}
 	w := walker{p: p, field: steps, whole: true}
 	f := w.walk(&l)
-	if len(f.matches) > 0 && !p.mayMatch(l.Object) {
+	if len(f.matches) > 0 && !(p.mayMatch(l.Object) && p.automaton().mayMatchIn(l.Object)) {
 		t.Errorf("%s: the bytes do not match", object)
 	}
 	return f
@@ -180,9 +181,38 @@ func TestNeedleIn(t *testing.T) {
 	}
 }
 
+func paths(matches []Match) (all []string) {
+	for _, m := range matches {
+		all = append(all, m.Path)
+	}
+	return all
+}
+
+// An automaton with too many states passes over nothing.
+func TestAutomatonFull(t *testing.T) {
+	p, err := Regexp("[a-f].{12}[0-9]x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, r := p.automaton(), rand.New(rand.NewPCG(1, 2))
+	for range 2_000 {
+		text := make([]byte, 200)
+		for i := range text {
+			text[i] = "abcdefgh0123456789wx"[r.IntN(20)]
+		}
+		if p.re.Match(text) && !a.mayMatch(text) {
+			t.Fatalf("%s", text)
+		}
+	}
+	if a.full == 0 || len(a.states) > maxStates {
+		t.Errorf("%d states, %d times too many", len(a.states), a.full)
+	}
+}
+
 func FuzzMayMatch(f *testing.F) {
 	f.Add(`{"a":"\u006e\/\ud83d\ude00"}`, "n/😀", false)
 	f.Add("{\"a\":\"\xff<\\u003c\\q\"}", "\ufffd<", false)
+	f.Add(`{"a":"\ud83d\ude00\"\n","b":[-1.5, true]}`, `^[^a-z]{2}\n$|^-?[0-9.]+$`, true)
 	f.Add(`{"a":"bACKoff"}`, "(?i)back", true)
 	f.Fuzz(func(t *testing.T, json, what string, expression bool) {
 		p, err := Text(what)
@@ -194,8 +224,13 @@ func FuzzMayMatch(f *testing.F) {
 			t.Skip()
 		}
 		w := walker{p: p}
-		if f := w.walk(&l); len(f.matches) > 0 && !p.mayMatch(l.Object) {
+		matches := w.walk(&l).matches
+		if len(matches) > 0 && !(p.mayMatch(l.Object) && p.automaton().mayMatchIn(l.Object)) {
 			t.Errorf("%q is in %q", what, l.Object)
+		}
+		w = walker{p: p, a: p.automaton()}
+		if got := w.walk(&l).matches; !slices.Equal(paths(got), paths(matches)) {
+			t.Errorf("%q in %q: %q, want %q", what, l.Object, paths(got), paths(matches))
 		}
 	})
 }

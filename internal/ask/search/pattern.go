@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"unicode/utf8"
 
@@ -14,8 +15,9 @@ import (
 
 // Pattern is what is searched for in values and keys. Numbers, booleans and null are texts as JSON writes them.
 type Pattern struct {
-	text []byte         // nil for a regular expression
-	re   *regexp.Regexp // nil for a text
+	text   []byte         // nil for a regular expression
+	re     *regexp.Regexp // nil for a text
+	parsed *syntax.Regexp // as re
 
 	// What the JSON of an object that matches has, one of them, unless some of it is escaped. None if nothing is known.
 	needles []needle
@@ -44,8 +46,12 @@ func Regexp(expression string) (*Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pattern{re: re}
-	p.setNeedles(needlesOf(expression))
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pattern{re: re, parsed: parsed.Simplify()}
+	p.setNeedles(required(p.parsed))
 	return p, nil
 }
 
@@ -62,6 +68,14 @@ func (p *Pattern) setNeedles(all []needle) {
 			}
 		}
 	}
+}
+
+// automaton returns what passes over most of what does not match; nil, which passes over nothing, for a text.
+func (p *Pattern) automaton() *automaton {
+	if p.re == nil {
+		return nil
+	}
+	return newAutomaton(p.parsed)
 }
 
 // find returns where the pattern first matches in a text, which is UTF-8; -1 for nowhere.

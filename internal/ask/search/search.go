@@ -163,7 +163,7 @@ func (s *Search) Run(
 
 // newLook returns what looks at lines, for one goroutine.
 func (s *Search) newLook() func(*line.Fields) seen {
-	w := &walker{p: s.Pattern, field: s.Field, whole: s.Whole}
+	w := &walker{p: s.Pattern, a: s.Pattern.automaton(), field: s.Field, whole: s.Whole}
 	hidden := newNeedle(redacted, false)
 	inMetadata := len(s.Field) > 0 && s.Field[0].Key == "metadata"
 	return func(l *line.Fields) seen {
@@ -174,7 +174,7 @@ func (s *Search) newLook() func(*line.Fields) seen {
 			key: keyOf(l), at: Point{l.Seq, l.Time}, deleted: l.Type() == line.Deleted,
 			missing: len(l.Object) == 0 || !inMetadata && metadataAlone(l.Object),
 		}
-		if len(l.Object) > 0 && (s.Pattern.mayMatch(l.Object) || l.Incomplete() || hidden.in(l.Object)) {
+		if len(l.Object) > 0 && (s.Pattern.mayMatch(l.Object) && w.a.mayMatchIn(l.Object) || l.Incomplete() || hidden.in(l.Object)) {
 			if f := w.walk(l); len(f.matches)+f.redacted+f.cut > 0 || f.damaged {
 				is.found = f
 			}

@@ -339,7 +339,8 @@ func (g *judge) rows(all []said) []found {
 // The search finds what decoding every line finds, whatever escapes a line has, in journals of several files and in several journals.
 func TestSearch(t *testing.T) {
 	expressions := []string{
-		"nginx", "(?i)nginx", "(?i)kube|SET", "^8080$", "80.80", "[0-9]{4}", "^$", "(?i)é|日", `"8080"`, "(one|two)\\n", "half.", "\\\\", "^/$", "(?:nginx|true)+", "x?", "(?s)a.b",
+		"nginx", "(?i)nginx", "(?i)kube|SET", "^8080$", "80.80", "[0-9]{4}", "^$", "(?i)é|日", `"8080"`, "(one|two)\\n", "half.", "\\\\", "^/$", "(?:nginx|true)+", "x?", "(?s)a.b", "^", "$", "^$|^[0-9]$", "^.{3}$", "^[a-z]+$", `\b[a-z0-9]{2}\b`, `\B[^a-z]`, "(?m)^[o-z]", `\PL{2}`, `(?i)\pL[kſ]`, "[^ -~]", `["\\]`, "[\n\t]",
+		"(?:[a-z].){3}[0-9]", "t[r]ue|[n]ull|^-?[0-9.]+$",
 	}
 	fields := []string{"", "", "", "spec", "spec.nginx", "data[*]", `["a.b"]`, "status[0]", "spec.*.*", "metadata"}
 	shown := 0
