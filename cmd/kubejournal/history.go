@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 
@@ -8,6 +9,7 @@ import (
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/search"
 	"kubejournal/internal/host/terminal"
@@ -30,6 +32,9 @@ Of an object that is named, each uid is a section of its own: one that was delet
 says little is left out and counted at the end; --all shows it. So are gaps where an object, --related, --by, --field or
 --deleted narrows the answer, but for those that a row lies in. With --by, stderr counts the versions of which no writer is known.
 
+--warnings shows the Events of type Warning about the objects that are named, or all in the namespace: FailedScheduling, BackOff,
+Unhealthy, FailedMount. An Event that is repeated has a row each time. That the server removed one, after an hour, is left out.
+
 --grep shows where objects have a text instead, noise too: a row for each field whose value or key has it, at the first version
 that does. "-- and 41 more versions until 12:31:05" counts those after it in which the same field has the same value. Case
 matters, and numbers and booleans are texts as well. With --field only what is there or below is searched. Redacted and cut
@@ -43,6 +48,17 @@ of the first version that does not have it, or of the deletion; left out where t
 The versions are those that the stream's config lets pass: what types, filter and ignoreFields hold back is in no answer, and
 an object may have been newer than its last line. stderr names such streams.
 `
+
+// selected returns what a history is about.
+func selected(ctx context.Context, a *answer.Asked, h *answer.History) (*argument.Selection, error) {
+	switch {
+	case h.Related:
+		return a.Journal.Related(ctx, a.Selection, h.Since, h.Until)
+	case h.Warnings && !a.Selection.OnlyEvents():
+		return a.Journal.Events(ctx, a.Selection, h.Since, h.Until)
+	}
+	return a.Selection, nil
+}
 
 func newHistoryCommand() *cobra.Command {
 	var (
@@ -66,6 +82,10 @@ With --by it is 3 too if a version has no known writer; with --grep as said abov
   # who changed the image, and when
   kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'
 
+  # what went wrong in a namespace, and with one object and all that belongs to it
+  kubejournal history --warnings -n shop
+  kubejournal history deploy/web -n shop --warnings --related
+
   # which objects mention an address, and since when
   kubejournal history --grep 10.0.12.7`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,7 +101,15 @@ With --by it is 3 too if a version has no known writer; with --grep as said abov
 			}
 			f.From, f.Begin, f.To = h.Since, h.Since, h.Until
 			f.NoEvents = len(args) == 0 && !related && !h.All && h.Pattern == nil
-			if related {
+			if h.Warnings {
+				switch {
+				case h.Pattern != nil:
+					return usagef("--warnings does not go with --grep; 'kubejournal history events --grep' searches Events")
+				case len(args) == 0:
+					args = []string{"events"}
+				}
+			}
+			if related || h.Warnings {
 				f.lines = archive.AllLines
 			}
 			if f.output == "yaml" {
@@ -99,8 +127,8 @@ With --by it is 3 too if a version has no known writer; with --grep as said abov
 				for n := range all {
 					a := &all[n]
 					doubts, err := versionLines(cmd.Context(), a.Journal, a.Selection, &h.Since, &h.Until)
-					if h.Doubts = append(h.Doubts, doubts...); err == nil && related {
-						a.Selection, err = a.Journal.Related(cmd.Context(), a.Selection, h.Since, h.Until)
+					if h.Doubts = append(h.Doubts, doubts...); err == nil {
+						a.Selection, err = selected(cmd.Context(), a, &h)
 					}
 					if err != nil {
 						return err
@@ -116,6 +144,8 @@ With --by it is 3 too if a version has no known writer; with --grep as said abov
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
 	flags.BoolVar(&related, "related", false,
 		"show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
+	flags.BoolVar(&h.Warnings, "warnings", false,
+		"Events of type Warning alone: about the objects that are named, with --related about those too; else all")
 	flags.StringVar(&h.By, "by", "",
 		"versions that `MANAGER`, or a user, wrote, in full or as shown; * stands for anything: 'kubectl*'")
 	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, "+

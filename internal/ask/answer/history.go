@@ -35,6 +35,7 @@ type History struct {
 	Pattern      *search.Pattern  // where objects have it; nil for all versions
 	Progress     *search.Progress // of that; may be nil
 	Deleted      bool             // deletions alone
+	Warnings     bool             // Events of type Warning alone
 	All          bool             // noise too
 	Owned        bool             // what controllers made too, and Events
 	Related      bool             // the selection is of one object and those that belong to it
@@ -62,6 +63,7 @@ type history struct {
 	shown, others    int // versions that match, and that do not
 	unknown, unnamed int // of others: whose writer is not known, and of whose writers the API has no record
 	removed          int // what changed is not known, as the lines before them were removed
+	untyped          int // of others: Events whose lines do not have the type
 	truncated        int // of others: whose lines do not have all changes, so that they may have changed the field
 
 	remarks *follow.Remarks // nil but for text
@@ -76,7 +78,7 @@ func (h *History) SetAsked(all []Asked, namespace string) {
 	for _, a := range all {
 		objects = append(objects, a.Selection.Objects...)
 	}
-	h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
+	h.One = !h.Warnings && len(objects) > 0 && !slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
 	if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
 		h.Style.Same = h.sameRows(all, namespace)
 	}
@@ -88,7 +90,8 @@ func (h *History) sameRows(all []Asked, namespace string) (is follow.Same) {
 	// Of Kubernetes' own managers the subresource may tell more.
 	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
 	is.Object = h.One && !h.Related && !several && h.Pattern == nil
-	is.Kind = len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
+	is.Kind = h.Warnings && !h.Related && !several ||
+		len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
 	is.Namespace = namespace
 	return is
 }
@@ -181,10 +184,10 @@ func (h *history) finish(ctx context.Context) error {
 	doubts = append(slices.Clone(h.Doubts), doubts...)
 	h.explain(len(doubts) > 0)
 	hides := h.searched != nil && h.searched.Doubt
-	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.truncated+h.removed == 0 && !hides {
+	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.untyped+h.truncated+h.removed == 0 && !hides {
 		return err
 	}
-	return ErrNotCovered // the manager may have written those, and they may have changed anything
+	return ErrNotCovered // the manager may have written those, and they may have changed anything, or warn
 }
 
 // section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all
@@ -270,6 +273,10 @@ func (h *history) version(ctx context.Context, v *archive.Version) error {
 		return h.mark(v)
 	}
 	h.seen[string(v.Text(line.FieldStream))] = true
+	if h.Warnings && !h.warns(v) {
+		h.others++
+		return nil
+	}
 	by := h.isBy(v)
 	if h.Deleted && v.Type() != line.Deleted || !by && !h.mayBeBy(v) {
 		h.others++
@@ -332,7 +339,19 @@ func (h *history) version(ctx context.Context, v *archive.Version) error {
 
 // filters reports whether lines are left out.
 func (h *history) filters() bool {
-	return h.Deleted || h.By != "" || len(h.Field) > 0 || !h.All
+	return h.Deleted || h.Warnings || h.By != "" || len(h.Field) > 0 || !h.All
+}
+
+// warns reports whether a version is an Event of type Warning that is there. It counts those that may be one.
+func (h *history) warns(v *archive.Version) bool {
+	if rows.NoiseOf(v.Fields, nil) != rows.EventObject || v.Type() == line.Deleted && !h.All && !h.Deleted {
+		return false
+	}
+	kind := rawjson.Pick(v.Object, "type")[0]
+	if kind == nil && v.Type() != line.Deleted {
+		h.untyped++
+	}
+	return string(kind) == `"Warning"`
 }
 
 func (h *history) isBy(v *archive.Version) bool {
@@ -525,7 +544,8 @@ func (h *history) dropOpenGaps() {
 
 // Narrow reports whether rows are about less than streams, so that gaps after which none of them is are counted.
 func (h *History) Narrow() bool {
-	return h.Format == "text" && !h.All && (h.One || h.Related || h.Deleted || h.By != "" || len(h.Field) > 0)
+	return h.Format == "text" && !h.All &&
+		(h.One || h.Related || h.Deleted || h.Warnings || h.By != "" || len(h.Field) > 0)
 }
 
 // row shows a line; of those about a stream YAML has none.
@@ -651,6 +671,9 @@ func (h *history) explain(doubtful bool) {
 	if h.unknown+h.unnamed > 0 {
 		h.o.note("%s", h.writers())
 	}
+	if h.untyped > 0 {
+		h.o.note("%s may be a Warning: the line does not have the type", count(h.untyped, "Event version"))
+	}
 	if h.truncated > 0 {
 		h.o.note("%s may match: of a truncated line, or after one, not all changes are known",
 			count(h.truncated, "version"))
@@ -662,6 +685,10 @@ func (h *history) explain(doubtful bool) {
 	case h.searched != nil:
 		h.explainFound()
 	case h.shown > 0:
+	case h.Warnings && !filtered && h.others > 0:
+		h.o.note("none of %s of Events is a Warning%s", count(h.others, "version"), h.beyond())
+	case h.Warnings && !filtered && h.hidden[rows.FirstSight] == 0:
+		h.o.note("the journal has no Event about that%s", h.beyond())
 	case filtered && h.others > 0:
 		h.o.note("none of %s matches", count(h.others, "version"))
 	case filtered:
@@ -671,6 +698,14 @@ func (h *history) explain(doubtful bool) {
 	case hidden == "":
 		h.o.note("nothing changed in that time")
 	}
+}
+
+// beyond says where more Warnings may be.
+func (h *history) beyond() string {
+	if h.Related || len(h.a.Selection.UIDs) == 0 {
+		return ""
+	}
+	return "; --related has those about what belongs to it too"
 }
 
 // writers says of how many versions that are not shown the manager that is asked for may be the writer.

@@ -21,6 +21,11 @@ type Selection struct {
 	Bare bool // objects in no namespace too, by Related
 }
 
+// OnlyEvents reports whether nothing but Events is selected.
+func (s *Selection) OnlyEvents() bool {
+	return len(s.Objects) > 0 && !slices.ContainsFunc(s.Objects, func(o Object) bool { return o.name != "events" })
+}
+
 // Pick is what is selected of a stream.
 type Pick struct {
 	Stream int

@@ -31,34 +31,13 @@ func (j *Journal) related(
 	ctx context.Context, s *argument.Selection, since, until argument.Moment,
 ) (*argument.Selection, error) {
 	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	begin, _, err := j.Inside(ctx, since, until)
-	if err != nil {
+	if err := j.eachIndex(ctx, since, until, func(x *index.Index) error { return f.take(x, s) }); err != nil {
 		return nil, err
 	}
-	if begin, err = j.Base(ctx, begin); err != nil {
-		return nil, err
-	}
-	for first := true; ; first = false {
-		before := len(f.up) + len(f.down)
-		for i := begin; i < len(j.Segments); i++ {
-			if until.Seq > 0 && j.Segments[i].FirstSeq > until.Seq {
-				break
-			}
-			x, err := j.Index(ctx, i)
-			if err != nil {
-				return nil, err
-			}
-			if first {
-				err = f.take(x, s)
-			} else {
-				err = f.look(x)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		if !first && len(f.up)+len(f.down) == before {
-			break
+	for before := -1; before < len(f.up)+len(f.down); {
+		before = len(f.up) + len(f.down)
+		if err := j.eachIndex(ctx, since, until, f.look); err != nil {
+			return nil, err
 		}
 	}
 	uids := maps.Clone(f.up)
@@ -73,6 +52,76 @@ func (j *Journal) related(
 	return &argument.Selection{
 		UIDs: uids, Namespaces: slices.Sorted(maps.Keys(f.namespaces)), Unwatched: unwatched, Bare: true,
 	}, nil
+}
+
+// eachIndex calls look with the index of each segment that says what there was between two moments.
+func (j *Journal) eachIndex(
+	ctx context.Context, since, until argument.Moment, look func(*index.Index) error,
+) error {
+	begin, _, err := j.Inside(ctx, since, until)
+	if err != nil {
+		return err
+	}
+	if begin, err = j.Base(ctx, begin); err != nil {
+		return err
+	}
+	for i := begin; i < len(j.Segments); i++ {
+		if until.Seq > 0 && j.Segments[i].FirstSeq > until.Seq {
+			break
+		}
+		x, err := j.Index(ctx, i)
+		if err != nil {
+			return err
+		}
+		if err := look(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Events returns a selection of the selected Events, and of those about selected objects, in the lines between two
+// moments.
+func (j *Journal) Events(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment,
+) (*argument.Selection, error) {
+	return archive.Again(j.Journal, func() (*argument.Selection, error) { return j.events(ctx, s, since, until) })
+}
+
+func (j *Journal) events(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment,
+) (*argument.Selection, error) {
+	objects, err := argument.Objects([]string{"events"})
+	if err != nil {
+		return nil, err
+	}
+	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	if err := j.eachIndex(ctx, since, until, func(x *index.Index) error { return f.take(x, s) }); err != nil {
+		return nil, err
+	}
+	// Nothing else than Events has the uids of the objects themselves, which are there so that there are some.
+	is := &argument.Selection{Objects: objects, UIDs: maps.Clone(f.down), Unwatched: slices.Clone(s.Unwatched)}
+	is.UIDs[""] = false
+	if !f.namespaces[""] {
+		is.Namespaces = slices.Sorted(maps.Keys(f.namespaces))
+	}
+	all, watched := &argument.Selection{Objects: objects, Namespaces: is.Namespaces}, false
+	err = j.eachIndex(ctx, since, until, func(x *index.Index) error {
+		watched = watched || len(all.Picks(x)) > 0
+		for m, err := range all.Matches(x) {
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(m.Refs, func(uid string) bool { return f.down[uid] }) {
+				is.UIDs[strings.Clone(m.UID)] = true
+			}
+		}
+		return nil
+	})
+	if !watched {
+		is.Unwatched = append(is.Unwatched, argument.NobodyWatched("events", ""))
+	}
+	return is, err
 }
 
 // take begins with what is selected.
