@@ -90,8 +90,8 @@ func (h *History) sameRows(all []Asked, namespace string) (is follow.Same) {
 	// Of Kubernetes' own managers the subresource may tell more.
 	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
 	is.Object = h.One && !h.Related && !several && h.Pattern == nil
-	is.Kind = h.Warnings && !h.Related && !several ||
-		len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
+	is.Warning = h.Warnings
+	is.Kind = h.Warnings || len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
 	is.Namespace = namespace
 	return is
 }
@@ -310,7 +310,7 @@ func (h *history) version(ctx context.Context, v *archive.Version) error {
 		return nil
 	}
 	if !h.All {
-		if firstSight(v) && !h.One {
+		if firstSight(v) && !h.One && !h.Warnings {
 			h.hidden[rows.FirstSight]++
 			return nil
 		}
@@ -687,7 +687,7 @@ func (h *history) explain(doubtful bool) {
 	case h.shown > 0:
 	case h.Warnings && !filtered && h.others > 0:
 		h.o.note("none of %s of Events is a Warning%s", count(h.others, "version"), h.beyond())
-	case h.Warnings && !filtered && h.hidden[rows.FirstSight] == 0:
+	case h.Warnings && !filtered:
 		h.o.note("the journal has no Event about that%s", h.beyond())
 	case filtered && h.others > 0:
 		h.o.note("none of %s matches", count(h.others, "version"))

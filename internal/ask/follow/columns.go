@@ -29,6 +29,7 @@ type Same struct {
 	Namespace string // that objects are in; empty for none
 	Object    bool   // rows are about one object, which a remark names
 	Who       bool   // one manager wrote
+	Warning   bool   // the objects are Events of type Warning: rows name what they are about
 }
 
 // rowLayout is how rows are put together: the time, the type, some columns, and what happened.
@@ -219,7 +220,7 @@ func (p *Printer) appendRow(r *Row) {
 	case closed != nil:
 		p.out = appendGap(p.out, l, unchanged(closed))
 	default:
-		p.out = appendWhat(p.out, l, left, &p.changed)
+		p.out = appendWhat(p.out, l, left, &p.changed, &p.same)
 	}
 	p.out = append(bytes.TrimRight(terminal.CutEnd(p.out, start, left), " "), '\n')
 }

@@ -63,6 +63,9 @@ func appendObject(dst []byte, l *line.Fields, same *Same) []byte {
 	if l.AboutStream() {
 		return appendScope(dst, l.Scope())
 	}
+	if same.Warning {
+		return appendRegarding(dst, l.Value(line.FieldEvent), []byte(same.Namespace))
+	}
 	if namespace := l.Text(line.FieldNamespace); len(namespace) > 0 && string(namespace) != same.Namespace {
 		dst = append(terminal.AppendText(dst, namespace), '/')
 	}
@@ -145,7 +148,7 @@ func appendRemoved(dst []byte, l *line.Fields) []byte {
 }
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
-func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) []byte {
+func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change, same *Same) []byte {
 	switch l.Type() {
 	case line.Gap:
 		return appendGap(dst, l, nil)
@@ -178,7 +181,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change) [
 	reported, generation := l.Value(line.FieldEvent), l.Value(line.FieldGeneration)
 	if len(reported) > 0 {
 		part()
-		dst = appendEvent(dst, reported, l.Text(line.FieldNamespace))
+		dst = appendEvent(dst, reported, l.Text(line.FieldNamespace), same.Warning)
 	}
 	if *changed = (*changed)[:0]; len(l.Value(line.FieldChanges)) > 0 {
 		*changed = rows.AppendOperations(*changed, l.Value(line.FieldChanges))
@@ -274,24 +277,19 @@ func appendCount(dst, count []byte) []byte {
 }
 
 // appendEvent appends what a Kubernetes Event says, and about what; with the namespace of that if it is not own.
-func appendEvent(dst, event, own []byte) []byte {
-	v := rawjson.Pick(event, "reason", "message", "type", "count", "regarding")
+func appendEvent(dst, event, own []byte, warning bool) []byte {
+	v := rawjson.Pick(event, "reason", "message", "type", "count")
 	reason, message, kind, count := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2]), v[3]
-	if len(kind) > 0 && string(kind) != "Normal" {
+	if len(kind) > 0 && string(kind) != "Normal" && !warning {
 		dst = append(terminal.AppendText(dst, kind), ' ')
 	}
 	dst = terminal.AppendText(dst, reason)
 
-	v = rawjson.Pick(v[4], "kind", "namespace", "name")
-	kind, namespace, name := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2])
-	if len(kind)+len(name) > 0 {
-		dst = terminal.AppendText(append(dst, ' '), kind)
-		if len(namespace) > 0 && !bytes.Equal(namespace, own) {
-			dst = terminal.AppendText(append(dst, '/'), namespace)
+	if start := len(dst); !warning {
+		if dst = appendRegarding(append(dst, ' '), event, own); len(dst) == start+1 {
+			dst = dst[:start]
 		}
-		dst = terminal.AppendText(append(dst, '/'), name)
 	}
-
 	if len(message) > 0 {
 		dst = terminal.AppendText(append(dst, ": "...), bytes.TrimSpace(message))
 	}
@@ -299,4 +297,18 @@ func appendEvent(dst, event, own []byte) []byte {
 		dst = append(terminal.AppendRaw(append(dst, " (x"...), count), ')')
 	}
 	return dst
+}
+
+// appendRegarding appends what an Event is about, with its namespace unless that is its own.
+func appendRegarding(dst, event, own []byte) []byte {
+	v := rawjson.Pick(rawjson.Pick(event, "regarding")[0], "kind", "namespace", "name")
+	kind, namespace, name := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2])
+	if len(kind)+len(name) == 0 {
+		return dst
+	}
+	dst = terminal.AppendText(dst, kind)
+	if len(namespace) > 0 && !bytes.Equal(namespace, own) {
+		dst = terminal.AppendText(append(dst, '/'), namespace)
+	}
+	return terminal.AppendText(append(dst, '/'), name)
 }

@@ -47,6 +47,9 @@ func (s *Stats) Print(ctx context.Context, all []answer.Asked, o *answer.Output)
 		if err != nil {
 			return err
 		}
+		if n := len(a.Journal.Each()); n > 1 {
+			a.Output.Note("each of %d journals is counted: a line that two replicas have counts twice", n)
+		}
 		return a.Output.Doubt(f.doubts)
 	})
 }
