@@ -78,7 +78,8 @@ func (h *History) SetAsked(all []Asked, namespace string) {
 	for _, a := range all {
 		objects = append(objects, a.Selection.Objects...)
 	}
-	h.One = !h.Warnings && len(objects) > 0 && !slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
+	h.One = !h.Warnings && len(objects) > 0 &&
+		!slices.ContainsFunc(objects, func(o argument.Object) bool { return o.Name == "" })
 	if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
 		h.Style.Same = h.sameRows(all, namespace)
 	}

@@ -262,15 +262,16 @@ func (a *automaton) mayMatchIn(json []byte) bool {
 
 // text returns the state at the end of a string that goes on at a byte of JSON, and where that end is.
 func (a *automaton) text(json []byte, i int) (s int32, end int) {
-	for i < len(json) {
-		next := a.next[int(s)+int(json[i])]
-		if next >= 0 {
+	for {
+		for table := a.next; i < len(json); i++ {
+			next := table[int(s)+int(json[i])]
+			if next < 0 {
+				break
+			}
 			s = next
-			i++
-			continue
 		}
-		if json[i] == '"' {
-			break
+		if i >= len(json) || json[i] == '"' {
+			return s, i
 		}
 		r, size := decode(json[i:])
 		if s = a.rune(s, r); size == 0 || s == accepts {
@@ -278,7 +279,6 @@ func (a *automaton) text(json []byte, i int) (s int32, end int) {
 		}
 		i += size
 	}
-	return s, i
 }
 
 // decode returns the rune that the inside of a string of JSON begins with, and its size there; 0 if that is not known.

@@ -177,6 +177,9 @@ func (w *walker) scalar(text []byte) {
 	}
 }
 
+// mayMatch reports whether something in JSON may match. It looks at the bytes alone.
+func (w *walker) mayMatch(json []byte) bool { return w.p.mayMatch(json) && w.a.mayMatchIn(json) }
+
 // find returns where the pattern first matches in a text, which is UTF-8; -1 for nowhere.
 func (w *walker) find(text []byte) (from, to int) {
 	if !w.a.mayMatch(text) {

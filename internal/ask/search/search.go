@@ -174,7 +174,7 @@ func (s *Search) newLook() func(*line.Fields) seen {
 			key: keyOf(l), at: Point{l.Seq, l.Time}, deleted: l.Type() == line.Deleted,
 			missing: len(l.Object) == 0 || !inMetadata && metadataAlone(l.Object),
 		}
-		if len(l.Object) > 0 && (s.Pattern.mayMatch(l.Object) && w.a.mayMatchIn(l.Object) || l.Incomplete() || hidden.in(l.Object)) {
+		if len(l.Object) > 0 && (l.Incomplete() || w.mayMatch(l.Object) || hidden.in(l.Object)) {
 			if f := w.walk(l); len(f.matches)+f.redacted+f.cut > 0 || f.damaged {
 				is.found = f
 			}
