@@ -122,3 +122,30 @@ func TestHistoryWarningsDoubts(t *testing.T) {
 		}
 	}
 }
+
+// Objects and the Events about them may be in two journals.
+func TestHistoryWarningsJournals(t *testing.T) {
+	clearEnv(t)
+	t.Setenv("PAGER", "")
+	begin := time.Now().Add(-time.Minute)
+	args := []string{"history", "pod/web-1", "--warnings"}
+	for _, name := range []string{"events", "pods"} {
+		path := filepath.Join(t.TempDir(), name+".jsonl")
+		j := journaltest.New(t, path, begin)
+		s := j.Stream(name, map[string]string{"pods": "Pod", "events": "Event"}[name])
+		s.Snapshot()
+		s.Synced()
+		if name == "pods" {
+			s.Put("kubectl", `{"metadata":{"namespace":"shop","name":"web-1","uid":"b1"}}`)
+		} else {
+			s.Put("kubelet", eventAbout("pull", "e1", "Pod", "web-1", "b1", "BackOff", "Warning"))
+			s.Put("kubelet", eventAbout("other", "e2", "Pod", "web-2", "b2", "Unhealthy", "Warning"))
+		}
+		confirmNow(t, j, path, s)
+		args = append(args, "--journal", path)
+	}
+	status, stdout, stderr := execute(t, args...)
+	if status != 0 || !strings.Contains(stdout, "BackOff") || strings.Contains(stdout, "Unhealthy") {
+		t.Errorf("status %d\n%s%s", status, stdout, stderr)
+	}
+}
