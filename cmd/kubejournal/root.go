@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -100,6 +101,9 @@ between, a line of its own says so.
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 			err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
+			if errors.Is(err, strconv.ErrSyntax) && invalid.GetFlag().Value.Type() == "int" {
+				err = fmt.Errorf("--%s: %q is not a number", invalid.GetFlag().Name, invalid.GetValue())
+			}
 		}
 		return usageError{err, nil}
 	})

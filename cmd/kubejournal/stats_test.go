@@ -32,3 +32,14 @@ func TestStatsReplicas(t *testing.T) {
 		}
 	}
 }
+
+func TestStatsTop(t *testing.T) {
+	clearEnv(t)
+	for top, want := range map[string]string{
+		"x": `--top: "x" is not a number; see 'kubejournal stats --help'`, "-1": "--top -1 is no number of rows; 0 is all",
+	} {
+		if status, _, stderr := execute(t, "stats", "--top", top); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, %s", top, status, stderr)
+		}
+	}
+}
