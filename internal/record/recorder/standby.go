@@ -227,7 +227,8 @@ func (w *writer) drop(b *Batch) {
 		w.begins(b.producer.stream, b.last.UnixNano())
 	}
 	b.keep(func(lineEnd) bool { return false })
-	b.Changes.State.Since = b.Changes.State.Confirmed
+	c := &b.Changes.State.Coverage
+	c.Since = max(c.Confirmed, w.since[b.producer.stream]) // also after a crash, which loses w.since
 	w.written(b, time.Time{})
 }
 

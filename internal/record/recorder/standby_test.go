@@ -127,6 +127,23 @@ func TestTrimCommitsWhatOthersWrote(t *testing.T) {
 	})
 }
 
+// After a crash, too, this replica's coverage does not begin before the lines that only another one's journal has.
+func TestCoverageAfterOthersLines(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		b := r.batch("a", 2, 100)
+		b.Changes.State.Coverage = checkpoint.Coverage{Since: 1, Confirmed: 2} // of a term that is long over
+		received := time.Now()
+		r.submit(b)
+		pass(time.Second)
+		r.follows(takeover.Positions{"a": {At: "2"}})
+		r.says("others have written them", nil, "a=2")
+		states, err := r.store.Streams()
+		if s := states["a"]; err != nil || s.Since < received.UnixNano() {
+			t.Errorf("coverage begins at %v, want %v at the earliest: %v", time.Unix(0, s.Since), received, err)
+		}
+	})
+}
+
 // A line that waits for the lease is not written in a later term with the number of the one before.
 func TestWaitsIntoAnotherTerm(t *testing.T) {
 	asReplica(t, func(r *replica) {
