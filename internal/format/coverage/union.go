@@ -67,6 +67,11 @@ func union(of []Interval) []Interval {
 	if n := len(all) - 1; last != nil && (n < 0 || last.From.After(all[n].From) && !last.From.Before(all[n].To)) {
 		all = append(all, *last)
 	}
+	for n := range max(0, len(all)-1) {
+		if all[n].End == "" && all[n].To.Before(all[n+1].From) {
+			all[n].End = Unknown // that of a replica which was killed, and has not written since
+		}
+	}
 	for i := range of {
 		for n := range all {
 			if len(of[i].HeldBack) > 0 && of[i].From.Before(all[n].To) && all[n].From.Before(of[i].To) {

@@ -38,6 +38,12 @@ func TestUnion(t *testing.T) {
 			[]coverage.Interval{in(0, 20, coverage.HandedOver), in(30, 40, "", "filter")},
 		},
 		{
+			"one was killed, and has not written since",
+			[]coverage.Interval{in(0, 20, "", coverage.LeaderElection)},
+			[]coverage.Interval{in(30, 40, "", coverage.LeaderElection)},
+			[]coverage.Interval{in(0, 20, coverage.Unknown), in(30, 40, "")},
+		},
+		{
 			"one ends for a reason of its own",
 			[]coverage.Interval{in(0, 20, "Expired")},
 			[]coverage.Interval{in(10, 20, coverage.HandedOver), in(25, 30, "")},
