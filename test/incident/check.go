@@ -162,11 +162,11 @@ func (x *incident) atRest(ctx context.Context) error {
 	})
 }
 
-// sources is what the streams read, but of the definition that was deleted.
+// sources is what the streams read, but of the definitions that were deleted.
 func sources(lines []invariant.Line) []workload.Source {
 	all := make(map[schema.GroupVersionResource]workload.Source)
 	for i := range lines {
-		if l := &lines[i]; l.Type == invariant.Synced && l.Group != "shop.example.com" {
+		if l := &lines[i]; l.Type == invariant.Synced && !strings.HasSuffix(l.Group, ".example.com") {
 			r := schema.GroupVersionResource{Group: l.Group, Version: l.Version, Resource: l.Resource}
 			all[r] = workload.Source{Entry: workload.Entry{Kind: workload.Kind{Resource: r}}}
 		}
