@@ -508,7 +508,7 @@ func (x *incident) as(agent string) (*incident, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.others = append(x.others, transport)
+	x.transports = append(x.transports, transport)
 	other := *x
 	other.client = client
 	return &other, nil

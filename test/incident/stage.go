@@ -23,7 +23,6 @@ import (
 
 	"kubejournal/test/cluster"
 	"kubejournal/test/program"
-	"kubejournal/test/workload"
 )
 
 const (
@@ -44,8 +43,7 @@ type incident struct {
 
 	cluster     *cluster.Cluster
 	client      dynamic.Interface
-	transport   *http.Client
-	others      []*http.Client // of other programs
+	transports  []*http.Client
 	controllers []*program.Process
 	kubelets    *kubelets
 	door        *door
@@ -85,9 +83,11 @@ func (x *incident) setUp(ctx context.Context) error {
 		cluster.Options{TimeLimit: timeLimit, Audit: cluster.AuditWrites}); err != nil {
 		return err
 	}
-	if x.client, x.transport, err = workload.Connect(x.cluster.RESTConfig()); err != nil {
+	person, err := x.as("incident/v1")
+	if err != nil {
 		return err
 	}
+	x.client = person.client
 	if err := x.startControllers(ctx); err != nil {
 		return err
 	}
@@ -120,10 +120,8 @@ func (x *incident) clear() error {
 	if x.door != nil {
 		x.door.shut()
 	}
-	for _, t := range append(x.others, x.transport) {
-		if t != nil {
-			t.CloseIdleConnections()
-		}
+	for _, t := range x.transports {
+		t.CloseIdleConnections()
 	}
 	if x.cluster != nil {
 		err = x.cluster.Close()

@@ -189,7 +189,7 @@ func nameOfLine(l *invariant.Line) string {
 }
 
 // questions returns the arguments of what is asked: each object that was deleted, as long as nothing else has its name,
-// and each pod that failed, as long as it did.
+// each pod that failed, as long as it did, and each workload and object that was made again.
 func (c *court) questions() (all [][]string) {
 	for _, uid := range c.uids {
 		versions := c.versions[uid]
@@ -223,8 +223,8 @@ func (c *court) questions() (all [][]string) {
 			}
 			break
 		}
-		if slices.Contains([]string{"deployments", "statefulsets", "daemonsets", "jobs"}, last.Resource) &&
-			last.Type != invariant.Deleted {
+		workload := slices.Contains([]string{"deployments", "statefulsets", "daemonsets", "jobs"}, last.Resource)
+		if last.Type != invariant.Deleted && (workload || len(c.names[nameOfLine(last)]) > 1) {
 			all = append(all, args)
 		}
 	}
@@ -276,13 +276,15 @@ func (c *court) judge(all []*explained) (string, error) {
 		if e.status == 3 {
 			doubts++
 		}
-		if e.Question == "changed" {
-			continue // what is there and well
+		if e.Question != "changed" { // what is there and well
+			chains[e.Question+": "+c.reached(e)]++
 		}
-		chains[e.Question+": "+c.reached(e)]++
-		if len(e.Links) > 0 && e.Links[0].Rule == "" && e.Question == "gone" {
-			if who := c.askers(e.UID); !isPerson(who) {
-				without[who]++
+		if e.Question == "gone" && !slices.ContainsFunc(e.Links, func(l link) bool {
+			return l.UID == e.UID && l.Rule != "" && l.Rule != "finalizers" && l.Rule != "namespace-content"
+		}) {
+			who := c.askers(e.UID)
+			without[who]++
+			if !isPerson(who) {
 				notes = append(notes, fmt.Sprintf("no cause: %s: %s; %s", e.args, who, e.Ends))
 			}
 		}
@@ -376,7 +378,7 @@ func who(r *cluster.Request) string {
 	switch {
 	case r.Resource == "pods/eviction":
 		return "eviction"
-	case r.Controller != "":
+	case r.Agent == "kube-controller-manager" && r.Controller != "":
 		return r.Controller
 	}
 	return r.Agent
@@ -425,11 +427,18 @@ func (c *court) asked(uid string) *invariant.Line {
 	return nil
 }
 
-// askers returns who asked first for an object's deletion; "nobody" where there was no request.
+// askers returns who asked first for an object's deletion; "nobody" where there was no request. Kubelets end what is
+// being deleted.
 func (c *court) askers(uid string) string {
 	if l := c.asked(uid); l != nil && l.Origin == invariant.FromWatch {
-		if by := c.by(l); by != "" {
-			return by
+		found := map[string]bool{}
+		for _, r := range c.requests(l) {
+			if (strings.HasPrefix(r.Verb, "delete") || r.Resource == "pods/eviction") && r.Agent != "kubelet" {
+				found[who(r)] = true
+			}
+		}
+		if len(found) > 0 {
+			return strings.Join(sorted(found), " or ")
 		}
 	}
 	if of := c.removed[uid]; len(of) > 0 {

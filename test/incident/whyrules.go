@@ -30,10 +30,8 @@ var ruleOf = map[string]func(c *court, e *explained, i int) error{
 	"foreground-deletion": func(c *court, e *explained, i int) error { return c.collected(&e.Links[i], true) },
 	"namespace-deletion": func(c *court, e *explained, i int) error {
 		l := &e.Links[i]
-		if err := c.askedEarlier(c.names["  namespaces  "+l.Namespace], l); err != nil {
-			if err = c.askedEarlier(c.names[" namespaces  "+l.Namespace], l); err != nil {
-				return err
-			}
+		if err := c.askedEarlier(c.names[" namespaces  "+l.Namespace], l); err != nil {
+			return err
 		}
 		return c.first(l.UID, "namespace-controller", "generic-garbage-collector")
 	},
@@ -118,13 +116,25 @@ var ruleOf = map[string]func(c *court, e *explained, i int) error{
 		if l.What == "no pods" {
 			return is("replicas", fmt.Sprint(value(o, "/spec/replicas")), "0")
 		}
-		status := fmt.Sprint(value(o, "/status"))
-		for _, said := range append([]string{l.Why}, words(l)...) {
-			if !strings.Contains(status, said) {
-				return fmt.Errorf("the status does not say %q: %s", said, status)
+		said := l.What
+		if text, ended := strings.CutPrefix(l.Why, "the container ended with exit code "); ended {
+			code, reason, _ := strings.Cut(text, " ")
+			if reason != "" {
+				said = strings.Trim(reason, "()")
+			}
+			if status := fmt.Sprint(value(o, "/status")); !strings.Contains(status, "exitCode:"+code) {
+				return fmt.Errorf("it did not end with %s", code)
+			}
+		} else if l.Why != "" {
+			said = l.Why
+		}
+		for _, seq := range append(l.Lines, l.Seq) {
+			status := fmt.Sprint(value(c.object(c.bySeq[seq]), "/status"))
+			if strings.Contains(status, said) && strings.Contains(status, l.What) {
+				return nil
 			}
 		}
-		return nil
+		return fmt.Errorf("the status does not say %q", said)
 	},
 	"event": func(c *court, e *explained, i int) error {
 		l := &e.Links[i]
@@ -156,15 +166,6 @@ var ruleOf = map[string]func(c *court, e *explained, i int) error{
 	},
 }
 
-// words are what a status has to have for a link to say what it says; the rest is in its Why.
-func words(l *link) []string {
-	switch l.What {
-	case "terminated", "not ready", "pending":
-		return nil
-	}
-	return []string{l.What}
-}
-
 func is(what, got, want string) error {
 	if got != want {
 		return fmt.Errorf("%s is %s, not %s", what, got, want)
@@ -184,8 +185,10 @@ func (c *court) askedBy(uid string, who ...string) error {
 
 // first is askedBy for a cause that was there and enough.
 func (c *court) first(uid string, who ...string) error {
-	if by := c.askers(uid); !slices.Contains(who, by) {
-		return overtaken{by}
+	for _, by := range strings.Split(c.askers(uid), " or ") {
+		if !slices.Contains(who, by) {
+			return overtaken{by}
+		}
 	}
 	return nil
 }
@@ -278,6 +281,9 @@ func (c *court) collected(l *link, foreground bool) error {
 	}
 	if waits != foreground {
 		return errors.New("the owners wait, or do not")
+	}
+	if !strings.HasPrefix(l.Why, "garbage collected") && c.askedEarlier(c.names[" namespaces  "+l.Namespace], l) == nil {
+		return c.first(l.UID, "generic-garbage-collector", "namespace-controller")
 	}
 	return c.first(l.UID, "generic-garbage-collector")
 }

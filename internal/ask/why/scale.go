@@ -35,8 +35,8 @@ func byController(w *asker, o *object, v *Version) *cause {
 		if when.IsZero() {
 			when = e.Made
 		}
-		// Anybody may write an Event.
-		if e.Event.Reason != "SuccessfulDelete" || e.Manager != controllers || apart(when, at) > lately ||
+		// Anybody may write an Event. One from before is about another pod of the name.
+		if earlier, _ := before(e, o.first()); earlier || e.Event.Reason != "SuccessfulDelete" || e.Manager != controllers || apart(when, at) > lately ||
 			!slices.Contains(strings.Fields(e.Event.Message), o.Name) {
 			continue
 		}
@@ -108,13 +108,38 @@ func scaledDown(w *asker, o *object, v *Version) *cause {
 		return nil
 	}
 	down, ok := scaledFor(o, of, v)
-	if !ok || !of.there(v) {
+	if !ok || !of.there(v) || w.others(of, v) >= fewerBy(of, v) {
 		return nil
 	}
 	return &cause{
 		why: "its " + of.Kind + " was scaled down", lines: []*Version{down.Version},
 		next: func() { w.scaled(of, down) },
 	}
+}
+
+// others returns how many objects Events say that an owner's controller has deleted shortly before or after a version,
+// of which none names its object.
+func (w *asker) others(of *object, v *Version) int {
+	names := map[string]bool{}
+	for _, e := range w.events(of.Ref) {
+		if e.Event.Reason == "SuccessfulDelete" && e.Manager == controllers && apart(e.Time, v.Time) < lately {
+			names[e.Event.Message] = true
+		}
+	}
+	return len(names)
+}
+
+// fewerBy returns by how many replicas an object was scaled down within the minute before a version.
+func fewerBy(of *object, v *Version) (n int) {
+	of.changeOf(v, func(a, b *Version) bool {
+		if fewer(a, b) && apart(b.Time, v.Time) < lately {
+			was, _ := a.number("spec", "replicas")
+			is, _ := b.number("spec", "replicas")
+			n += was - is
+		}
+		return false
+	})
+	return n
 }
 
 // scaledFor returns the change of an owner's replicas for which a pod may have been deleted.
