@@ -157,15 +157,32 @@ func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, er
 		return nil, err
 	}
 	all, err := p.j.Uncovered(ctx, s, argument.Moment{Time: from.Add(-lately)}, argument.Moment{Seq: to.Seq})
+	if err != nil {
+		return nil, err
+	}
+	begun := map[string]time.Time{} // by stream, when the first of its objects was created
+	for i, ref := range is.Looked {
+		streams, err := p.streams(ctx, ref.Group, ref.Kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range streams {
+			if first, known := begun[s.Name]; !known || is.Begun[i].Before(first) {
+				begun[s.Name] = is.Begun[i]
+			}
+		}
+	}
 	return slices.DeleteFunc(all, func(d question.Doubt) bool {
 		switch {
+		case !d.To.IsZero() && !d.To.After(begun[d.Stream]):
+			return true // none of them was there then
 		case d.From.IsZero():
 			return !d.To.IsZero() && !d.To.After(from) // what was there when the journal began is known
 		case d.From.Before(last[d.Stream]): // a line confirms its stream
 			d.From = last[d.Stream]
 		}
 		return !d.From.Before(to.Time)
-	}), err
+	}), nil
 }
 
 // selection returns objects as a selection, as far as they are watched: where one is not and that matters, the answer
