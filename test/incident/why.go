@@ -26,6 +26,7 @@ type explained struct {
 	Question string
 	Links    []link
 	Ends     string
+	Doubts   []struct{ Stream, Reason string } `json:"notCovered"`
 
 	args   string
 	status int
@@ -275,6 +276,7 @@ func (c *court) judge(all []*explained) (string, error) {
 	for _, e := range all {
 		if e.status == 3 {
 			doubts++
+			notes = append(notes, fmt.Sprintf("doubt: why %s: %v", e.args, e.Doubts))
 		}
 		if e.Question != "changed" { // what is there and well
 			chains[e.Question+": "+c.reached(e)]++

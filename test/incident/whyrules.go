@@ -33,7 +33,8 @@ var ruleOf = map[string]func(c *court, e *explained, i int) error{
 		if err := c.askedEarlier(c.names[" namespaces  "+l.Namespace], l); err != nil {
 			return err
 		}
-		return c.first(l.UID, "namespace-controller", "generic-garbage-collector")
+		// Or, of the Endpoints of a Service, the API server itself.
+		return c.first(l.UID, "namespace-controller", "generic-garbage-collector", "nobody")
 	},
 	"definition-deletion": func(c *court, e *explained, i int) error {
 		l := &e.Links[i]
@@ -282,7 +283,7 @@ func (c *court) collected(l *link, foreground bool) error {
 	if waits != foreground {
 		return errors.New("the owners wait, or do not")
 	}
-	if !strings.HasPrefix(l.Why, "garbage collected") && c.askedEarlier(c.names[" namespaces  "+l.Namespace], l) == nil {
+	if c.askedEarlier(c.names[" namespaces  "+l.Namespace], l) == nil {
 		return c.first(l.UID, "generic-garbage-collector", "namespace-controller")
 	}
 	return c.first(l.UID, "generic-garbage-collector")
