@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -108,7 +109,7 @@ func scaledDown(w *asker, o *object, v *Version) *cause {
 		return nil
 	}
 	down, ok := scaledFor(o, of, v)
-	if !ok || !of.there(v) || w.others(of, v) >= fewerBy(of, v) {
+	if !ok || !of.there(v) || w.enough(o, of, v) {
 		return nil
 	}
 	return &cause{
@@ -117,29 +118,28 @@ func scaledDown(w *asker, o *object, v *Version) *cause {
 	}
 }
 
-// others returns how many objects Events say that an owner's controller has deleted shortly before or after a version,
-// of which none names its object.
-func (w *asker) others(of *object, v *Version) int {
-	names := map[string]bool{}
-	for _, e := range w.events(of.Ref) {
-		if e.Event.Reason == "SuccessfulDelete" && e.Manager == controllers && apart(e.Time, v.Time) < lately {
-			names[e.Event.Message] = true
-		}
-	}
-	return len(names)
-}
-
-// fewerBy returns by how many replicas an object was scaled down within the minute before a version.
-func fewerBy(of *object, v *Version) (n int) {
+// enough reports whether as many other pods of an owner were deleted before a version as it had too many, of those that
+// it was scaled down by within the minute before.
+func (w *asker) enough(o, of *object, v *Version) bool {
+	var since *Version
+	left := 0
 	of.changeOf(v, func(a, b *Version) bool {
 		if fewer(a, b) && apart(b.Time, v.Time) < lately {
 			was, _ := a.number("spec", "replicas")
 			is, _ := b.number("spec", "replicas")
-			n += was - is
+			left += was - is
+			since = cmp.Or(since, b)
 		}
 		return false
 	})
-	return n
+	for _, other := range w.find(Query{Ref: Ref{Kind: "Pod", Namespace: of.Namespace}, Owner: of.UID}) {
+		asked, _ := other.request()
+		after, _ := before(since, asked)
+		if earlier, _ := before(asked, v); other.UID != o.UID && after && earlier {
+			left--
+		}
+	}
+	return left <= 0
 }
 
 // scaledFor returns the change of an owner's replicas for which a pod may have been deleted.
