@@ -118,8 +118,8 @@ func scaledDown(w *asker, o *object, v *Version) *cause {
 	}
 }
 
-// enough reports whether as many other pods of an owner were deleted before a version as it had too many, of those that
-// it was scaled down by within the minute before.
+// enough reports whether as many other pods of an owner were deleted before a version as it had too many: those that it
+// was scaled down by within the minute before, and those that it has made since.
 func (w *asker) enough(o, of *object, v *Version) bool {
 	var since *Version
 	left := 0
@@ -134,12 +134,21 @@ func (w *asker) enough(o, of *object, v *Version) bool {
 	})
 	for _, other := range w.find(Query{Ref: Ref{Kind: "Pod", Namespace: of.Namespace}, Owner: of.UID}) {
 		asked, _ := other.request()
-		after, _ := before(since, asked)
-		if earlier, _ := before(asked, v); other.UID != o.UID && after && earlier {
+		if between(since, other.first(), v) {
+			left++
+		}
+		if other.UID != o.UID && between(since, asked, v) {
 			left--
 		}
 	}
 	return left <= 0
+}
+
+// between reports whether one version comes before another one, and that before a third.
+func between(a, b, c *Version) bool {
+	begun, _ := before(a, b)
+	over, _ := before(b, c)
+	return begun && over
 }
 
 // scaledFor returns the change of an owner's replicas for which a pod may have been deleted.
