@@ -3,11 +3,12 @@
 //
 // It leaves a folder: the journal (rotated, too), the API server's audit log of all writes with the objects that were
 // answered, ledger.json with the steps, summary.txt and writers.txt with what the journal says of writers beside the
-// truth, tail.txt with the journal as a terminal of 100 columns shows it, and status.txt, page.html and page.png as
-// they were in the middle of an outage; and questions that people have after such a day, each with its answer, in a
-// file of its own. It ends with an error unless each write has its line, with its object and at its time, and the
-// journal its invariants. With -strict, a wrong manager, subresource or writtenAt is an error too, and so is a way to
-// write whose writer should be known and is not.
+// truth, why.txt with how often kubejournal why is right, tail.txt with the journal as a terminal of 100 columns shows
+// it, and status.txt, page.html and page.png as they were in the middle of an outage; and questions that people have
+// after such a day, each with its answer, in a file of its own. It ends with an error unless each write has its line,
+// with its object and at its time, the journal its invariants, each cause that is certain is true, and of the likely
+// ones 98 %. With -strict, a wrong manager, subresource or writtenAt is an error too, and so is a way to write whose
+// writer should be known and is not.
 //
 //	story.go     the steps, in their order
 //	load.go      more of the same, for -load
@@ -17,6 +18,9 @@
 //	check.go     the journal against the audit log
 //	writers.go   what it says of who wrote, and when
 //	picture.go   what a person sees: terminal, status, page
+//	endings.go   more steps: how objects end, and pods fail
+//	why.go       what kubejournal why says of each, against the audit log
+//	whyrules.go  what has to be true of a link, by its rule
 //	ask.go       asks kubejournal, and reads its answers
 //	questions.go what is asked, what the answers have to be, and the restore of what was deleted
 //	manifests/   what is applied, and kubejournal's config

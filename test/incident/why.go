@@ -48,7 +48,7 @@ type link struct {
 type thing struct{ Group, Kind, Namespace, Name, UID string }
 
 // why asks of each object that was deleted why it is gone, and of each pod that failed why it does not run, and holds
-// the answers against the audit log.
+// the answers against the audit log; then of the pods and Jobs again, of a journal without Events.
 func (x *incident) why(ctx context.Context) error {
 	audit, err := os.ReadFile(filepath.Join(x.out, "audit.log"))
 	if err != nil {
@@ -66,38 +66,64 @@ func (x *incident) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	folder, err := os.MkdirTemp("", "kubejournal-incident-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
 	if x.program == "" {
-		if x.work, err = os.MkdirTemp("", "kubejournal-incident-"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(x.work)
-		if x.program, err = program.Build(ctx, x.work); err != nil {
+		if x.program, err = program.Build(ctx, folder); err != nil {
 			return err
 		}
 	}
-	asked := c.questions()
-	all := make([]*explained, len(asked))
-	faults := make([]error, len(asked))
+	var rest []byte
+	for i := range lines {
+		if lines[i].Resource != "events" {
+			rest = append(append(rest, lines[i].Text()...), '\n')
+		}
+	}
+	journal := filepath.Join(folder, "journal.jsonl")
+	if err := os.WriteFile(journal, rest, 0o600); err != nil {
+		return err
+	}
+	text, faults := x.asks(ctx, c, c.questions())
+	if faults == nil {
+		var few [][]string
+		for _, args := range c.questions() {
+			if strings.HasPrefix(args[0], "pods.") || strings.HasPrefix(args[0], "jobs.") {
+				few = append(few, append(args, "--journal", journal))
+			}
+		}
+		var more string
+		more, faults = x.asks(ctx, c, few)
+		text += "\nWithout Events:\n\n" + more
+	}
+	fmt.Println(text)
+	return errors.Join(faults, x.keep("why.txt", text))
+}
+
+// asks asks all questions, and returns the verdicts.
+func (x *incident) asks(ctx context.Context, c *court, questions [][]string) (string, error) {
+	all := make([]*explained, len(questions))
+	faults := make([]error, len(questions))
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range runtime.NumCPU() {
 		workers.Go(func() {
 			for i := range next {
-				all[i], faults[i] = x.explain(ctx, asked[i])
+				all[i], faults[i] = x.explain(ctx, questions[i])
 			}
 		})
 	}
-	for i := range asked {
+	for i := range questions {
 		next <- i
 	}
 	close(next)
 	workers.Wait()
 	if err := errors.Join(faults...); err != nil {
-		return err
+		return "", err
 	}
-	text, err := c.judge(all)
-	fmt.Println(text)
-	return errors.Join(err, x.keep("why.txt", text))
+	return c.judge(all)
 }
 
 // explain asks kubejournal.
@@ -276,7 +302,9 @@ func (c *court) judge(all []*explained) (string, error) {
 	for _, e := range all {
 		if e.status == 3 {
 			doubts++
-			notes = append(notes, fmt.Sprintf("doubt: why %s: %v", e.args, e.Doubts))
+			if len(e.Doubts) > 0 {
+				notes = append(notes, fmt.Sprintf("doubt: why %s: %v", e.args, e.Doubts))
+			}
 		}
 		if e.Question != "changed" { // what is there and well
 			chains[e.Question+": "+c.reached(e)]++
