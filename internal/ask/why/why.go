@@ -156,7 +156,10 @@ func Ask(ctx context.Context, past Past, of Ref) (*Answer, error) {
 		w.answer.Question = Gone
 		w.again(o, all)
 		w.gone(o)
-		w.restore(o, all)
+		looked := len(w.answer.Looked)
+		if w.restore(o, all); len(w.answer.Restore) == 0 {
+			w.answer.Looked = w.answer.Looked[:looked] // nothing is said of them
+		}
 	case o.asked() != nil:
 		w.answer.Question = Gone
 		w.going(o)
