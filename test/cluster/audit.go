@@ -106,7 +106,8 @@ func ParseAudit(content []byte) ([]Request, error) {
 		r := Request{
 			By: By{Agent: string(product), User: e.User.Username, Verb: e.Verb, Resource: resource,
 				Namespace: e.ObjectRef.Namespace},
-			ID: e.AuditID, Controller: controller, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code, RequestURI: e.RequestURI,
+			ID: e.AuditID, Controller: controller,
+			Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code, RequestURI: e.RequestURI,
 			Received: e.RequestReceivedTimestamp, Answered: e.StageTimestamp, Object: e.ResponseObject,
 		}
 		var answer struct {

@@ -186,8 +186,8 @@ func (x *incident) rollouts(ctx context.Context) error {
 			return err
 		}
 	}
-	return all(x.rolled("roll", 3), x.rolled("other", 3), x.types("rollout undo deployment/roll -n works"),
-		x.rolled("roll", 3))(ctx)
+	settled := all(x.rolled("roll", 3), x.rolled("other", 3))
+	return all(settled, x.types("rollout undo deployment/roll -n works"), x.rolled("roll", 3))(ctx)
 }
 
 func (x *incident) scaledDown(ctx context.Context) error {
@@ -235,10 +235,17 @@ func (x *incident) sets(ctx context.Context) error {
 		return err
 	}
 	err = all(x.running("db", 4), x.running("agent", 2), x.types("scale statefulset db -n works --replicas=2"),
-		x.running("db", 2), x.types("scale statefulset db -n works --replicas=3"), x.running("db", 3),
-		// What was made again is deleted by somebody.
-		x.types("delete pod db-2 -n works"), x.running("db", 3),
-		x.types("set image statefulset/db -n works c=registry.example/db:2"),
+		x.running("db", 2))(ctx)
+	if err != nil {
+		return err
+	}
+	// What was made again is deleted by somebody.
+	for _, command := range []string{"scale statefulset db --replicas=3", "delete pod db-2"} {
+		if err := all(x.types(command+" -n works"), x.running("db", 3))(ctx); err != nil {
+			return err
+		}
+	}
+	err = all(x.types("set image statefulset/db -n works c=registry.example/db:2"),
 		x.types("set image daemonset/agent -n works c=registry.example/agent:2"),
 		x.imageOf("db", 3, "db:2"), x.types("delete pod db-0 -n works"), x.imageOf("agent", 2, "agent:2"),
 		x.running("db", 3))(ctx)
@@ -435,7 +442,8 @@ func (x *incident) owners(ctx context.Context) error {
 	}
 	released := func(name, who string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return x.patch(ctx, object{configMaps, works, name}, types.MergePatchType, `{"metadata":{"finalizers":null}}`, who)
+			return x.patch(ctx, object{configMaps, works, name}, types.MergePatchType,
+				`{"metadata":{"finalizers":null}}`, who)
 		}
 	}
 	cm := func(name string) object { return object{configMaps, works, name} }
@@ -451,7 +459,7 @@ func (x *incident) owners(ctx context.Context) error {
 		x.types("create cm again -n works --from-literal=a=1"),
 		x.types("delete cm again -n works"), x.types("create cm again -n works --from-literal=a=2"),
 		x.types("replace --force -f replaced.yaml"), x.rolled("replaced", 2),
-		x.types("replace --force -f replaced.yaml"), x.rolled("replaced", 2),
+		x.types("replace -f replaced.yaml --force"), x.running("replaced", 2),
 	)(ctx)
 }
 
@@ -526,8 +534,8 @@ func (x *incident) prunes(ctx context.Context) error {
 	secrets := resource("", "secrets")
 	release := func(version int, status string) error {
 		name := fmt.Sprintf("sh.helm.release.v1.shop.v%d", version)
-		return helm.create(ctx, object{secrets, works, name}, fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{`+
-			`"name":%q,"labels":{"owner":"helm","name":"shop","status":%q,"version":"%d"}}}`, name, status, version))
+		return helm.create(ctx, object{secrets, works, name}, fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret",`+
+			`"metadata":{"name":%q,"labels":{"owner":"helm","name":"shop","status":%q,"version":"%d"}}}`, name, status, version))
 	}
 	for _, name := range []string{"chart-a", "chart-b"} {
 		err := helm.create(ctx, object{configMaps, works, name}, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap",`+

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func TestWhyIsJudged(t *testing.T) {
 		}
 	}
 	first := []invariant.Line{line(1, "ADDED", "a", "ua", "11", ""), line(2, "ADDED", "b", "ub", "12", owned)}
-	ownerGone := append(first, line(3, "DELETED", "a", "ua", "13", ""))
+	ownerGone := slices.Concat(first, []invariant.Line{line(3, "DELETED", "a", "ua", "13", "")})
 	gone := line(4, "DELETED", "b", "ub", "14", owned)
 	collector := removed("kube-controller-manager", "generic-garbage-collector", "b", "ub", 20)
 	for name, tc := range map[string]struct {
@@ -95,7 +96,7 @@ func TestWhyIsJudged(t *testing.T) {
 		"unknown":     {ownerGone, collector, "guess", false, "| all | 0 | 0 | 0 | 0 | 0 |", "nobody judges the rule guess"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := newCourt(append(tc.lines, gone), []cluster.Request{removed("kubectl", "", "a", "ua", 10), tc.by})
+			c, err := newCourt(slices.Concat(tc.lines, []invariant.Line{gone}), []cluster.Request{removed("kubectl", "", "a", "ua", 10), tc.by})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,8 @@ import (
 
 // kubelets stand in for those of all nodes: what they say of pods is all that the API shows of them. A pod runs, unless
 // its image ends in -bad, which cannot be pulled, in -crash or -done, which end at once, in -loop or -oom, which end
-// again and again, in -config, which waits for a config map, or in -probe, which is never ready; and a deleted pod goes.
+// again and again, in -config, which waits for a config map, or in -probe, which is never ready; and a deleted pod
+// goes.
 type kubelets struct {
 	client    dynamic.Interface
 	addresses int // given to pods

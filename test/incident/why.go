@@ -302,7 +302,7 @@ func (c *court) judge(all []*explained) (string, error) {
 	for _, e := range all {
 		if e.status == 3 {
 			doubts++
-			if len(e.Doubts) > 0 {
+			if len(e.Doubts) > 0 && e.Doubts[0].Stream != "" {
 				notes = append(notes, fmt.Sprintf("doubt: why %s: %v", e.args, e.Doubts))
 			}
 		}
@@ -357,10 +357,12 @@ func (c *court) judge(all []*explained) (string, error) {
 				t.likely++
 			case l.Certain:
 				t.certainWrong++
-				faults = append(faults, fmt.Errorf("why %s: certain (%s): %s, %q: %w", e.args, l.Rule, l.What, l.Why, err))
+				faults = append(faults, fmt.Errorf("why %s: certain (%s): %s, %q: %w", e.args, l.Rule, l.What, l.Why,
+					err))
 			default:
 				t.likelyWrong++
-				notes = append(notes, fmt.Sprintf("likely, and wrong: why %s: %s (%s) %q: %v", e.args, l.What, l.Rule, l.Why, err))
+				notes = append(notes, fmt.Sprintf("likely, and wrong: why %s: %s (%s) %q: %v", e.args, l.What, l.Rule,
+					l.Why, err))
 			}
 		}
 	}
@@ -485,8 +487,8 @@ func (c *court) goneBefore(uid string, l *invariant.Line) bool {
 	}
 	d := of[len(of)-1]
 	if d.Origin != invariant.FromWatch || l.Origin != invariant.FromWatch {
-		by := c.removed[uid]
-		return d.Seq < l.Seq || len(by) > 0 && len(c.removed[l.UID]) > 0 && by[0].Received.Before(c.removed[l.UID][0].Answered)
+		by, own := c.removed[uid], c.removed[l.UID]
+		return d.Seq < l.Seq || len(by) > 0 && len(own) > 0 && by[0].Received.Before(own[0].Answered)
 	}
 	return revision(d) < revision(l)
 }

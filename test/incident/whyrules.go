@@ -10,8 +10,8 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// ruleOf has, by the rules of kubejournal why as docs/find-out.md has them, what has to be true of a link that was found
-// by them.
+// ruleOf has, by the rules of kubejournal why as docs/find-out.md has them, what has to be true of a link that was
+// found by them.
 var ruleOf = map[string]func(c *court, e *explained, i int) error{
 	"disruption-target": func(c *court, e *explained, i int) error {
 		for text, who := range map[string]string{
@@ -102,7 +102,7 @@ var ruleOf = map[string]func(c *court, e *explained, i int) error{
 	"deployment-replicas": func(c *court, e *explained, i int) error {
 		l := c.bySeq[e.Links[i].Seq]
 		before, now := c.change(c.ownerOf(l), "/spec/replicas", l)
-		if before == nil || number(c.object(now), "/spec/replicas") >= number(c.object(before), "/spec/replicas") {
+		if before == nil || replicas(c.object(now)) >= replicas(c.object(before)) {
 			return errors.New("the Deployment was not scaled down")
 		}
 		return is("the writer", c.by(l), "deployment-controller")
@@ -174,7 +174,11 @@ func is(what, got, want string) error {
 	return nil
 }
 
-func number(o map[string]any, field string) float64 { n, _ := value(o, field).(float64); return n }
+// replicas returns how many an object is to have.
+func replicas(o map[string]any) float64 {
+	n, _ := value(o, "/spec/replicas").(float64)
+	return n
+}
 
 // askedBy checks who asked first for the deletion of an object.
 func (c *court) askedBy(uid string, who ...string) error {
@@ -237,7 +241,7 @@ func (c *court) byController(e *explained, i int) error {
 	switch l.Why {
 	case "its " + kind + " was scaled down":
 		before, now := c.change(owner, "/spec/replicas", asked)
-		if before == nil || number(c.object(now), "/spec/replicas") >= number(c.object(before), "/spec/replicas") {
+		if before == nil || replicas(c.object(now)) >= replicas(c.object(before)) {
 			return errors.New("it was not scaled down")
 		}
 	case "its " + kind + " was rolled out":
@@ -322,8 +326,8 @@ func (c *court) held(e *explained, i int) error {
 	return nil
 }
 
-// rolledOut checks that a ReplicaSet has another template than its Deployment, whose controller scaled it, or that a pod
-// was made from a template that was changed before.
+// rolledOut checks that a ReplicaSet has another template than its Deployment, whose controller scaled it, or that a
+// pod was made from a template that was changed before.
 func (c *court) rolledOut(e *explained, i int) error {
 	l := &e.Links[i]
 	v := c.bySeq[l.Seq]

@@ -37,7 +37,8 @@ func byController(w *asker, o *object, v *Version) *cause {
 			when = e.Made
 		}
 		// Anybody may write an Event. One from before is about another pod of the name.
-		if earlier, _ := before(e, o.first()); earlier || e.Event.Reason != "SuccessfulDelete" || e.Manager != controllers || apart(when, at) > lately ||
+		earlier, _ := before(e, o.first())
+		if earlier || e.Event.Reason != "SuccessfulDelete" || e.Manager != controllers || apart(when, at) > lately ||
 			!slices.Contains(strings.Fields(e.Event.Message), o.Name) {
 			continue
 		}
