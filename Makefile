@@ -248,7 +248,7 @@ demo: ## see it work, on a control plane of its own
 
 # INCIDENT=-strict fails where the journal names the wrong manager, subresource or time; with -load 10000 it goes on until
 # there are so many lines (about 5 minutes more).
-incident: bin/kubectl bin/kube-controller-manager bin/kube-scheduler controlplane ## a bad day with controllers and two outages: its journal against the API server's audit log (3 minutes); leaves bin/incident
+incident: bin/kubectl bin/kube-controller-manager bin/kube-scheduler controlplane ## a bad day with controllers and two outages: its journal against the API server's audit log (4 minutes); leaves bin/incident
 	@mkdir -p bin/test && go build -o bin/test/incident ./test/incident && exec bin/test/incident $(INCIDENT)
 
 clean: ## remove everything that was built, the control plane too

@@ -12,10 +12,10 @@ import (
 const whyHelp = `Find out why an object is gone, why it does not run, or why it changed: a chain of causes, from what is asked about back to
 what began it.
 
-  10:22:05  pod web-778fcb6d7-cdktc deleted       garbage collected: its owner is gone  seq 512
-  10:22:05  replicaset web-778fcb6d7 deleted      garbage collected: its owner is gone  seq 510
-  10:22:04  deployment web deleted                the namespace was being deleted       seq 507
-  10:22:04  namespace shop: deletion asked for                                          seq 498
+  10:22:05  pod web-778fcb6d7-cdktc deleted       its owner is gone                seq 512
+  10:22:05  replicaset web-778fcb6d7 deleted      its owner is gone                seq 510
+  10:22:04  deployment web deleted                the namespace was being deleted  seq 507
+  10:22:04  namespace shop: deletion asked for                                     seq 498
 
 Each row says what happened, why, and the seq of its line; the row below it is what that came from. A cause is certain where
 lines prove that it was there before and is enough by itself: owner references by uid, conditions, deletionTimestamps, Events of

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -31,6 +32,7 @@ var errNoAuditLog = errors.New("the cluster has no audit log, see Options.Audit"
 type Request struct {
 	By
 	ID         string
+	Controller string // of kube-controller-manager: the name that it adds to the user agent
 	Name       string // of the object; a watch of one by its field selector has it too
 	Code       int    // of the answer; 0 where the log has none yet
 	RequestURI string
@@ -69,10 +71,11 @@ func (c *Cluster) Requests() ([]Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
-	return parseAudit(content[:bytes.LastIndexByte(content, '\n')+1]) // the last line may not be whole yet
+	return ParseAudit(content[:bytes.LastIndexByte(content, '\n')+1]) // the last line may not be whole yet
 }
 
-func parseAudit(content []byte) ([]Request, error) {
+// ParseAudit is Requests of the content of an audit log.
+func ParseAudit(content []byte) ([]Request, error) {
 	var all []Request
 	place := make(map[string]int) // by id: a watch is logged at its start and at its end
 	for line := range bytes.Lines(content) {
@@ -96,10 +99,15 @@ func parseAudit(content []byte) ([]Request, error) {
 		if e.ObjectRef.Subresource != "" {
 			resource += "/" + e.ObjectRef.Subresource
 		}
+		controller := ""
+		if parts := strings.Split(e.UserAgent[strings.LastIndexByte(e.UserAgent, ' ')+1:], "/"); len(parts) == 3 {
+			controller = parts[2] // kubernetes/COMMIT/NAME
+		}
 		r := Request{
 			By: By{Agent: string(product), User: e.User.Username, Verb: e.Verb, Resource: resource,
 				Namespace: e.ObjectRef.Namespace},
-			ID: e.AuditID, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code, RequestURI: e.RequestURI,
+			ID: e.AuditID, Controller: controller,
+			Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code, RequestURI: e.RequestURI,
 			Received: e.RequestReceivedTimestamp, Answered: e.StageTimestamp, Object: e.ResponseObject,
 		}
 		var answer struct {

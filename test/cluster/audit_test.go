@@ -11,17 +11,17 @@ import (
 
 func TestParseAudit(t *testing.T) {
 	const log = `{"auditID":"1","stage":"ResponseStarted","verb":"watch","userAgent":"kubejournal/v1 (linux/amd64)","requestURI":"/apis/apps/v1/deployments?watch=1","user":{"username":"u"},"objectRef":{"resource":"deployments","apiGroup":"apps"},"responseStatus":{"code":200}}
-{"auditID":"2","stage":"ResponseComplete","verb":"update","userAgent":"curl","requestURI":"/x","user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"n","name":"p","subresource":"status"},"responseStatus":{"code":409},"requestReceivedTimestamp":"2026-11-22T12:00:00.000001Z","stageTimestamp":"2026-11-22T12:00:01.000001Z","responseObject":{"metadata":{"uid":"u1","resourceVersion":"7"}}}
+{"auditID":"2","stage":"ResponseComplete","verb":"update","userAgent":"kube-controller-manager/v1 (linux/amd64) kubernetes/f0/job-controller","requestURI":"/x","user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"n","name":"p","subresource":"status"},"responseStatus":{"code":409},"requestReceivedTimestamp":"2026-11-22T12:00:00.000001Z","stageTimestamp":"2026-11-22T12:00:01.000001Z","responseObject":{"metadata":{"uid":"u1","resourceVersion":"7"}}}
 {"auditID":"1","stage":"ResponseComplete","verb":"watch","userAgent":"kubejournal/v1 (linux/amd64)","requestURI":"/apis/apps/v1/deployments?watch=1","user":{"username":"u"},"objectRef":{"resource":"deployments","apiGroup":"apps"},"responseStatus":{"code":200}}
 `
-	got, err := parseAudit([]byte(log))
+	got, err := ParseAudit([]byte(log))
 	must(t, err)
 	watch := By{Agent: "kubejournal", User: "u", Verb: "watch", Resource: "deployments.apps"}
-	update := By{Agent: "curl", User: "u", Verb: "update", Resource: "pods/status", Namespace: "n"}
+	update := By{Agent: "kube-controller-manager", User: "u", Verb: "update", Resource: "pods/status", Namespace: "n"}
 	at := time.Date(2026, 11, 22, 12, 0, 0, 1000, time.UTC)
 	want := []Request{
 		{By: watch, ID: "1", Code: 200, RequestURI: "/apis/apps/v1/deployments?watch=1"},
-		{By: update, ID: "2", Name: "p", Code: 409, RequestURI: "/x", Received: at, Answered: at.Add(time.Second),
+		{By: update, ID: "2", Controller: "job-controller", Name: "p", Code: 409, RequestURI: "/x", Received: at, Answered: at.Add(time.Second),
 			Object: []byte(`{"metadata":{"uid":"u1","resourceVersion":"7"}}`), UID: "u1", Version: "7"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -35,7 +35,7 @@ func TestParseAudit(t *testing.T) {
 	if query.Get("watch") != "1" {
 		t.Errorf("query %v", query)
 	}
-	if _, err := parseAudit([]byte("{\n")); err == nil {
+	if _, err := ParseAudit([]byte("{\n")); err == nil {
 		t.Error("a broken line was read")
 	}
 }

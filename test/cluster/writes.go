@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -135,6 +136,9 @@ func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (fo
 			wroteAnother := len(by) > 0 && by[0] == r
 			if r.Verb == "delete" && number(r.Version) > number(v.Number) {
 				wroteAnother = false // it may write a version before it deletes
+			}
+			if r.Verb == "deletecollection" && r.Object != nil && !bytes.Contains(r.Object, []byte(v.UID)) {
+				continue // the answer lists what it deleted
 			}
 			if could(r) && !wroteAnother && (r.UID == "" || r.UID == v.UID) {
 				found = append(found, r)

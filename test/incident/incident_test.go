@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,5 +57,59 @@ func TestValue(t *testing.T) {
 		if got := value(in, pointer); !same(got, want) {
 			t.Errorf("%s is %v, want %v", pointer, got, want)
 		}
+	}
+}
+
+func TestWhyIsJudged(t *testing.T) {
+	line := func(seq uint64, typ, name, uid, version, metadata string) invariant.Line {
+		return invariant.Line{
+			Seq: seq, Type: typ, Origin: invariant.FromWatch, Resource: "configmaps", Kind: "ConfigMap", Namespace: "n", Name: name,
+			UID: uid, ResourceVersion: version, Object: []byte(`{"metadata":{` + metadata + `}}`),
+		}
+	}
+	owned := `"ownerReferences":[{"kind":"ConfigMap","name":"a","uid":"ua"}]`
+	removed := func(agent, controller, name, uid string, ms int) cluster.Request {
+		return cluster.Request{
+			By:   cluster.By{Agent: agent, Verb: "delete", Resource: "configmaps", Namespace: "n"},
+			Name: name, Controller: controller, Code: 200, RequestURI: "/x", Received: at(ms), Answered: at(ms + 1),
+			Object: []byte(`{"kind":"Status","details":{"uid":"` + uid + `"}}`),
+		}
+	}
+	first := []invariant.Line{line(1, "ADDED", "a", "ua", "11", ""), line(2, "ADDED", "b", "ub", "12", owned)}
+	ownerGone := slices.Concat(first, []invariant.Line{line(3, "DELETED", "a", "ua", "13", "")})
+	gone := line(4, "DELETED", "b", "ub", "14", owned)
+	collector := removed("kube-controller-manager", "generic-garbage-collector", "b", "ub", 20)
+	for name, tc := range map[string]struct {
+		lines   []invariant.Line
+		by      cluster.Request
+		rule    string
+		certain bool
+		row     string
+		fault   string
+	}{
+		"right":       {ownerGone, collector, "garbage-collection", true, "| all | 1 | 0 | 0 | 0 | 0 |", ""},
+		"likely":      {ownerGone, collector, "garbage-collection", false, "| all | 0 | 0 | 0 | 1 | 0 |", ""},
+		"overtaken":   {ownerGone, removed("kubectl", "", "b", "ub", 20), "garbage-collection", true, "| all | 0 | 1 | 0 | 0 | 0 |", ""},
+		"wrong":       {first, collector, "garbage-collection", true, "| all | 0 | 0 | 1 | 0 | 0 |", "its owner a was there"},
+		"too many":    {ownerGone, collector, "job-ttl", false, "| all | 0 | 0 | 0 | 0 | 1 |", "0 likely links are right, 1 wrong"},
+		"by somebody": {ownerGone, removed("kubectl", "", "b", "ub", 20), "helm", true, "| all | 0 | 0 | 1 | 0 | 0 |", "kubectl asked for it"},
+		"unknown":     {ownerGone, collector, "guess", false, "| all | 0 | 0 | 0 | 0 | 0 |", "nobody judges the rule guess"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := newCourt(slices.Concat(tc.lines, []invariant.Line{gone}), []cluster.Request{removed("kubectl", "", "a", "ua", 10), tc.by})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := thing{Kind: "ConfigMap", Namespace: "n", Name: "b", UID: "ub"}
+			text, err := c.judge([]*explained{{thing: b, Question: "gone", Links: []link{
+				{thing: b, Seq: 4, What: "deleted", Rule: tc.rule, Certain: tc.certain},
+			}}})
+			if !strings.Contains(text, tc.row) {
+				t.Errorf("no %s in\n%s", tc.row, text)
+			}
+			if (err == nil) != (tc.fault == "") || err != nil && !strings.Contains(err.Error(), tc.fault) {
+				t.Errorf("%v, want %q", err, tc.fault)
+			}
+		})
 	}
 }

@@ -14,7 +14,9 @@ import (
 )
 
 // kubelets stand in for those of all nodes: what they say of pods is all that the API shows of them. A pod runs, unless
-// its image ends in -bad, which cannot be pulled, or in -crash, which ends at once; and a deleted pod goes.
+// its image ends in -bad, which cannot be pulled, in -crash or -done, which end at once, in -loop or -oom, which end
+// again and again, in -config, which waits for a config map, or in -probe, which is never ready; and a deleted pod
+// goes.
 type kubelets struct {
 	client    dynamic.Interface
 	addresses int // given to pods
@@ -78,17 +80,37 @@ func (k *kubelets) sync(ctx context.Context, pod *unstructured.Unstructured) err
 	case strings.HasSuffix(image, "-crash"):
 		return k.say(ctx, pod, "Failed", "terminated",
 			map[string]any{"exitCode": 1, "reason": "Error", "startedAt": now, "finishedAt": now})
+	case strings.HasSuffix(image, "-done"):
+		return k.say(ctx, pod, "Succeeded", "terminated",
+			map[string]any{"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now})
+	case strings.HasSuffix(image, "-loop"), strings.HasSuffix(image, "-oom"):
+		return k.say(ctx, pod, "Running", "waiting", map[string]any{"reason": "CrashLoopBackOff",
+			"message": "back-off 40s restarting failed container"})
+	case strings.HasSuffix(image, "-config"):
+		return k.say(ctx, pod, "Pending", "waiting", map[string]any{"reason": "CreateContainerConfigError",
+			"message": fmt.Sprintf("configmap %q not found", value(pod.Object, "/spec/containers/0/envFrom/0/configMapRef/name"))})
 	default:
-		return k.say(ctx, pod, "Running", "running", map[string]any{"startedAt": now})
+		err := k.say(ctx, pod, "Running", "running", map[string]any{"startedAt": now})
+		if err == nil && strings.HasSuffix(image, "-probe") {
+			err = k.warn(ctx, pod, now, "Readiness probe failed: HTTP probe failed with statuscode: 503")
+		}
+		return err
 	}
 }
 
 // say patches the pod's status. All pods have one container.
 func (k *kubelets) say(ctx context.Context, pod *unstructured.Unstructured, phase, state string,
 	details map[string]any) error {
-	runs, ready := state == "running", "False"
+	image, _ := value(pod.Object, "/spec/containers/0/image").(string)
+	runs, ready := state == "running" && !strings.HasSuffix(image, "-probe"), "False"
 	if runs {
 		ready = "True"
+	}
+	last := map[string]any{}
+	if strings.HasSuffix(image, "-loop") {
+		last["terminated"] = map[string]any{"exitCode": 1, "reason": "Error"}
+	} else if strings.HasSuffix(image, "-oom") {
+		last["terminated"] = map[string]any{"exitCode": 137, "reason": "OOMKilled"}
 	}
 	status := map[string]any{
 		"phase": phase,
@@ -98,8 +120,8 @@ func (k *kubelets) say(ctx context.Context, pod *unstructured.Unstructured, phas
 		},
 		"containerStatuses": []any{map[string]any{
 			"name":  value(pod.Object, "/spec/containers/0/name"),
-			"image": value(pod.Object, "/spec/containers/0/image"), "imageID": "", "ready": runs, "started": runs,
-			"restartCount": 0, "state": map[string]any{state: details},
+			"image": image, "imageID": "", "ready": runs, "started": runs,
+			"restartCount": 0, "state": map[string]any{state: details}, "lastState": last,
 		}},
 	}
 	if value(pod.Object, "/status/podIP") == nil {

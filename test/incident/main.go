@@ -3,11 +3,12 @@
 //
 // It leaves a folder: the journal (rotated, too), the API server's audit log of all writes with the objects that were
 // answered, ledger.json with the steps, summary.txt and writers.txt with what the journal says of writers beside the
-// truth, tail.txt with the journal as a terminal of 100 columns shows it, and status.txt, page.html and page.png as
-// they were in the middle of an outage; and questions that people have after such a day, each with its answer, in a
-// file of its own. It ends with an error unless each write has its line, with its object and at its time, and the
-// journal its invariants. With -strict, a wrong manager, subresource or writtenAt is an error too, and so is a way to
-// write whose writer should be known and is not.
+// truth, why.txt with how often kubejournal why is right, tail.txt with the journal as a terminal of 100 columns shows
+// it, and status.txt, page.html and page.png as they were in the middle of an outage; and questions that people have
+// after such a day, each with its answer, in a file of its own. It ends with an error unless each write has its line,
+// with its object and at its time, the journal its invariants, each cause that is certain is true, and of the likely
+// ones 98 %. With -strict, a wrong manager, subresource or writtenAt is an error too, and so is a way to write whose
+// writer should be known and is not.
 //
 //	story.go     the steps, in their order
 //	load.go      more of the same, for -load
@@ -17,6 +18,9 @@
 //	check.go     the journal against the audit log
 //	writers.go   what it says of who wrote, and when
 //	picture.go   what a person sees: terminal, status, page
+//	endings.go   more steps: how objects end, and pods fail
+//	why.go       what kubejournal why says of each, against the audit log
+//	whyrules.go  what has to be true of a link, by its rule
 //	ask.go       asks kubejournal, and reads its answers
 //	questions.go what is asked, what the answers have to be, and the restore of what was deleted
 //	manifests/   what is applied, and kubejournal's config
@@ -39,9 +43,11 @@ func main() {
 	out := flag.String("out", "bin/incident", "`folder` that is made anew, with what the incident leaves")
 	strict := flag.Bool("strict", false, "a wrong manager, subresource or time is an error")
 	load := flag.Int("load", 0, "have controllers busy until the journal has so many `lines`")
+	only := flag.Bool("endings", false, "the endings alone, and no question but why")
+	judge := flag.Bool("judge", false, "hold what why says against the folder that a run left")
 	binary := flag.String("program", "", "kubejournal `binary`; without it, it is built")
 	flag.Parse()
-	err := run(ctx, *out, *binary, *load, *strict)
+	err := run(ctx, &incident{out: *out, program: *binary, only: *only}, *load, *strict, *judge)
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "incident: %v\n", err)
@@ -50,17 +56,22 @@ func main() {
 }
 
 // run plays the incident and clears away all but the folder.
-func run(ctx context.Context, out, binary string, load int, strict bool) (err error) {
-	out, err = filepath.Abs(out)
-	if err != nil {
+func run(ctx context.Context, x *incident, load int, strict, judge bool) (err error) {
+	if x.out, err = filepath.Abs(x.out); err != nil {
 		return err
 	}
-	x := &incident{out: out, program: binary}
+	if judge {
+		return x.why(ctx)
+	}
 	defer func() { err = errors.Join(err, x.clear()) }()
 	if err := x.setUp(ctx); err != nil {
 		return err
 	}
-	for i, s := range x.story() {
+	steps := x.endings()
+	if !x.only {
+		steps = append(x.story(), steps...)
+	}
+	for i, s := range steps {
 		began := time.Now()
 		x.ledger.begin(s.name)
 		err := s.do(ctx)
@@ -87,24 +98,29 @@ func (x *incident) finish(ctx context.Context, strict bool) error {
 	if err := x.atRest(ctx); err != nil {
 		return err
 	}
-	answered := x.ask()
+	var answered error
+	if !x.only {
+		answered = x.ask()
+	}
 	if err := x.daemon.Stop(patience); err != nil {
 		return err
 	}
 	since := x.ledger.Steps[1].From.UTC().Format(time.RFC3339Nano) // what was there before is long
-	if err := errors.Join(
-		x.ledger.write(filepath.Join(x.out, "ledger.json")),
-		x.onTerminal("tail.txt", "tail -N all --no-follow --since "+since+" journal.jsonl", 3), // there is a gap
-	); err != nil {
+	audit, err := os.ReadFile(x.cluster.AuditLog())
+	if err := errors.Join(err, os.WriteFile(filepath.Join(x.out, "audit.log"), audit, 0o600),
+		x.ledger.write(filepath.Join(x.out, "ledger.json"))); err != nil {
 		return err
 	}
-	audit, err := os.ReadFile(x.cluster.AuditLog())
-	if err := errors.Join(err, os.WriteFile(filepath.Join(x.out, "audit.log"), audit, 0o600)); err != nil {
+	if x.only {
+		return x.why(ctx)
+	}
+	if err := x.onTerminal("tail.txt", "tail -N all --no-follow --since "+since+" journal.jsonl",
+		3); err != nil { // there is a gap
 		return err
 	}
 	kinds, examples, err := x.check(strict)
 	fmt.Printf("\n%s\nThe journal, and what was seen of it: %s\n", kinds, x.out)
-	return errors.Join(err, answered, x.giveBack(ctx),
+	return errors.Join(err, answered, x.why(ctx), x.giveBack(ctx),
 		os.WriteFile(filepath.Join(x.out, "summary.txt"), []byte(kinds), 0o600),
 		os.WriteFile(filepath.Join(x.out, "writers.txt"), []byte(examples), 0o600))
 }

@@ -99,7 +99,7 @@ func (x *incident) questions(lines []invariant.Line, writes *cluster.Writes) []q
 			{"Two write", `second turn: "3"`},
 		})},
 		{"gap.txt", "history cm/web-banner -n shop -p", answered, func(r *reply) error {
-			return errors.Join(x.inGap(lines), has(r.stdout, `(?m)^[0-9:.]+ +GAP +configmaps +- +- +[0-9]+s: Expired`,
+			return errors.Join(x.inGap(lines), has(r.stdout, `(?m)^[0-9:.]+ +GAP +configmaps +- +- +[0-9ms]+: Expired`,
 				`(?m)^[0-9:.]+ +DELETED +configmaps +shop/web-banner +- +relist.*\n-- deleted between [0-9:]{8} and `+
 					`[0-9:]{8}$`))
 		}},

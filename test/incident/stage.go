@@ -23,7 +23,6 @@ import (
 
 	"kubejournal/test/cluster"
 	"kubejournal/test/program"
-	"kubejournal/test/workload"
 )
 
 const (
@@ -44,12 +43,13 @@ type incident struct {
 
 	cluster     *cluster.Cluster
 	client      dynamic.Interface
-	transport   *http.Client
+	transports  []*http.Client
 	controllers []*program.Process
 	kubelets    *kubelets
 	door        *door
 	program     string           // kubejournal
 	daemon      *program.Process // its latest run
+	only        bool             // the endings are all that is played
 	ledger      Ledger
 
 	between  time.Time // the two edits of a config map
@@ -83,9 +83,11 @@ func (x *incident) setUp(ctx context.Context) error {
 		cluster.Options{TimeLimit: timeLimit, Audit: cluster.AuditWrites}); err != nil {
 		return err
 	}
-	if x.client, x.transport, err = workload.Connect(x.cluster.RESTConfig()); err != nil {
+	person, err := x.as("incident/v1")
+	if err != nil {
 		return err
 	}
+	x.client = person.client
 	if err := x.startControllers(ctx); err != nil {
 		return err
 	}
@@ -118,8 +120,8 @@ func (x *incident) clear() error {
 	if x.door != nil {
 		x.door.shut()
 	}
-	if x.transport != nil {
-		x.transport.CloseIdleConnections()
+	for _, t := range x.transports {
+		t.CloseIdleConnections()
 	}
 	if x.cluster != nil {
 		err = x.cluster.Close()
@@ -137,7 +139,7 @@ func (x *incident) startControllers(ctx context.Context) error {
 		{
 			"kube-controller-manager", kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=100",
 			"--root-ca-file=" + x.cluster.RESTConfig().CAFile, "--flex-volume-plugin-dir=" + x.work,
-			"--horizontal-pod-autoscaler-sync-period=3s",
+			"--horizontal-pod-autoscaler-sync-period=3s", "--horizontal-pod-autoscaler-downscale-stabilization=1s",
 			"--node-monitor-grace-period=" + timeLimit.String(), // nobody says every few seconds that a node is alive
 		},
 		{"kube-scheduler", kubeconfig, "--leader-elect=false", "--secure-port=0"},
@@ -150,7 +152,11 @@ func (x *incident) startControllers(ctx context.Context) error {
 		}
 		x.controllers = append(x.controllers, p)
 	}
-	x.kubelets = startKubelets(x.client)
+	kubelet, err := x.as("kubelet/v1")
+	if err != nil {
+		return err
+	}
+	x.kubelets = startKubelets(kubelet.client)
 	x.ledger.begin("Nodes are made")
 	takesPods := func(name string) func(context.Context) error {
 		return x.becomes(object{nodes, "", name}, "/spec/taints", nil)

@@ -166,7 +166,7 @@ func isRolledOut(deployment map[string]any, n any) bool {
 func (x *incident) fails(image string, n int, field, as string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return x.eventually(ctx, "pods of "+image+" fail", func() error {
-			list, err := x.client.Resource(pods).Namespace(shop).List(ctx, metav1.ListOptions{})
+			list, err := x.client.Resource(pods).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return err
 			}

@@ -131,7 +131,8 @@ func place(r why.Ref) string {
 // doubts returns what may be wrong with an answer: what may have happened to the objects it depends on, between its
 // links and in the minute before the last one, without a line.
 func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, error) {
-	from, to, last := is.Versions[0].Made, is.Versions[0], map[string]time.Time{}
+	from, to := is.Versions[0].Made, is.Versions[0]
+	first, last := map[string]time.Time{}, map[string]time.Time{} // by stream, what its lines confirm
 	for _, v := range is.Versions {
 		if v.Made.Before(from) {
 			from = v.Made
@@ -139,8 +140,14 @@ func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, er
 		if v.Seq > to.Seq {
 			to = v
 		}
-		if v.Origin == line.FromWatch && v.Time.After(last[v.Stream]) {
+		if v.Origin != line.FromWatch {
+			continue
+		}
+		if v.Time.After(last[v.Stream]) {
 			last[v.Stream] = v.Time
+		}
+		if was, known := first[v.Stream]; !known || v.Time.Before(was) {
+			first[v.Stream] = v.Time
 		}
 	}
 	refs := slices.Clone(is.Looked)
@@ -157,15 +164,34 @@ func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, er
 		return nil, err
 	}
 	all, err := p.j.Uncovered(ctx, s, argument.Moment{Time: from.Add(-lately)}, argument.Moment{Seq: to.Seq})
+	if err != nil {
+		return nil, err
+	}
+	begun := map[string]time.Time{} // by stream, when the first of its objects was created
+	for i, ref := range is.Looked {
+		streams, err := p.streams(ctx, ref.Group, ref.Kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range streams {
+			if first, known := begun[s.Name]; !known || is.Begun[i].Before(first) {
+				begun[s.Name] = is.Begun[i]
+			}
+		}
+	}
 	return slices.DeleteFunc(all, func(d question.Doubt) bool {
 		switch {
+		case !d.To.IsZero() && !d.To.After(begun[d.Stream]):
+			return true // none of them was there then
 		case d.From.IsZero():
-			return !d.To.IsZero() && !d.To.After(from) // what was there when the journal began is known
+			// What was there when the journal began is known. A line says that its stream was watched.
+			watched, known := first[d.Stream]
+			return !d.To.IsZero() && (!d.To.After(from) || known && d.To.After(watched))
 		case d.From.Before(last[d.Stream]): // a line confirms its stream
 			d.From = last[d.Stream]
 		}
 		return !d.From.Before(to.Time)
-	}), err
+	}), nil
 }
 
 // selection returns objects as a selection, as far as they are watched: where one is not and that matters, the answer

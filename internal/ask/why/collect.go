@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kubejournal/internal/format/line"
 )
 
 // prompt is how soon the garbage collector deletes what has lost its owners, unless it is in trouble.
@@ -16,15 +18,15 @@ const (
 )
 
 // collected finds that all owners of an object were deleted before its deletion was asked for.
-func collected(w *asker, _ *object, v *Version) *cause { return w.collected(v, false) }
+func collected(w *asker, o *object, v *Version) *cause { return w.collected(o, v, false) }
 
 // collectedBefore finds that the owners delete what they own before they go themselves.
-func collectedBefore(w *asker, _ *object, v *Version) *cause { return w.collected(v, true) }
+func collectedBefore(w *asker, o *object, v *Version) *cause { return w.collected(o, v, true) }
 
 // collected finds that every owner is gone or, with waiting, that one of them at least waits for what it owns.
-func (w *asker) collected(v *Version, waiting bool) *cause {
+func (w *asker) collected(own *object, v *Version, waiting bool) *cause {
 	owners := v.owners()
-	if len(owners) == 0 {
+	if len(owners) == 0 || own.hurried(v) {
 		return nil
 	}
 	c := &cause{proven: true}
@@ -60,9 +62,9 @@ func (w *asker) collected(v *Version, waiting bool) *cause {
 	if waits != waiting {
 		return nil
 	}
-	c.why = "garbage collected: its owner is gone"
+	c.why = "its owner is gone" // that it was the garbage collector who deleted it, no line says
 	if len(owners) > 1 {
-		c.why = "garbage collected: its owners are gone"
+		c.why = "its owners are gone"
 	}
 	c.next = func() { w.gone(of) }
 	if waits {
@@ -72,9 +74,25 @@ func (w *asker) collected(v *Version, waiting bool) *cause {
 	return c
 }
 
+// hurried reports whether the deletion of a pod that runs on a node was asked for without its grace period, which no
+// controller does that deletes what others have left. The line of a deletion says so of every pod in the end: it counts
+// where the journal has the changes before.
+func (o *object) hurried(v *Version) bool {
+	is, asked := v.number("metadata", "deletionGracePeriodSeconds")
+	own, set := v.number("spec", "terminationGracePeriodSeconds")
+	changes := slices.ContainsFunc(o.versions, func(v *Version) bool { return v.Type == line.Modified })
+	return o.Kind == "Pod" && o.Group == "" && asked && set && is < own && v.text("spec", "nodeName") != "" &&
+		v.alive() && changes && o.exact(v)
+}
+
+// alive reports whether a pod's status says that it has not ended.
+func (v *Version) alive() bool {
+	return slices.Contains([]string{"Running", "Pending"}, v.text("status", "phase"))
+}
+
 // withNamespace finds that the Namespace was being deleted.
 func withNamespace(w *asker, o *object, v *Version) *cause {
-	if v.Namespace == "" {
+	if v.Namespace == "" || o.hurried(v) {
 		return nil
 	}
 	for _, ns := range w.find(Query{Ref: Ref{Kind: "Namespace", Name: v.Namespace}}) {

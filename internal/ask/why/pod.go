@@ -176,9 +176,10 @@ func (w *asker) nodeGone(pod *Version) {
 	}
 }
 
-// withNode finds that the pod's node was deleted before.
+// withNode finds that the pod's node was deleted before. Of a pod that had not ended, the controller writes that into
+// its status first.
 func withNode(w *asker, o *object, v *Version) *cause {
-	if o.Kind != "Pod" || o.Group != "" {
+	if o.Kind != "Pod" || o.Group != "" || v.alive() && o.exact(v) {
 		return nil
 	}
 	node := w.nodeOf(v)

@@ -64,8 +64,11 @@ func deletions() []rule {
 			"definition-deletion", given,
 			"the deletionTimestamp of the CustomResourceDefinition, and its finalizer", withDefinition,
 		},
-		{"scale-down", likely, "spec.replicas of the owner, within the minute before", scaledDown},
-		{"node-gone", likely, "the pod's Node was deleted before", withNode},
+		{
+			"scale-down", likely,
+			"spec.replicas of the owner, within the minute before, for which too few others went", scaledDown,
+		},
+		{"node-gone", likely, "the pod's Node was deleted before; no condition would say so", withNode},
 		{"job-ttl", likely, "ttlSecondsAfterFinished of a finished Job had just passed", afterTTL},
 		{"job-history", likely, "the CronJob has as many later Jobs that ended so as its history limit", beyondHistory},
 		{"revision-history", likely, "a ReplicaSet without pods, its Deployment has newer ones", beyondRevisions},

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,8 +36,9 @@ func byController(w *asker, o *object, v *Version) *cause {
 		if when.IsZero() {
 			when = e.Made
 		}
-		// Anybody may write an Event.
-		if e.Event.Reason != "SuccessfulDelete" || e.Manager != controllers || apart(when, at) > lately ||
+		// Anybody may write an Event. One from before is about another pod of the name.
+		earlier, _ := before(e, o.first())
+		if earlier || e.Event.Reason != "SuccessfulDelete" || e.Manager != controllers || apart(when, at) > lately ||
 			!slices.Contains(strings.Fields(e.Event.Message), o.Name) {
 			continue
 		}
@@ -108,13 +110,46 @@ func scaledDown(w *asker, o *object, v *Version) *cause {
 		return nil
 	}
 	down, ok := scaledFor(o, of, v)
-	if !ok || !of.there(v) {
+	if !ok || !of.there(v) || w.enough(o, of, v) {
 		return nil
 	}
 	return &cause{
 		why: "its " + of.Kind + " was scaled down", lines: []*Version{down.Version},
 		next: func() { w.scaled(of, down) },
 	}
+}
+
+// enough reports whether as many other pods of an owner were deleted before a version as it had too many: those that it
+// was scaled down by within the minute before, and those that it has made since.
+func (w *asker) enough(o, of *object, v *Version) bool {
+	var since *Version
+	left := 0
+	of.changeOf(v, func(a, b *Version) bool {
+		if fewer(a, b) && apart(b.Time, v.Time) < lately {
+			was, _ := a.number("spec", "replicas")
+			is, _ := b.number("spec", "replicas")
+			left += was - is
+			since = cmp.Or(since, b)
+		}
+		return false
+	})
+	for _, other := range w.find(Query{Ref: Ref{Kind: "Pod", Namespace: of.Namespace}, Owner: of.UID}) {
+		asked, _ := other.request()
+		if between(since, other.first(), v) {
+			left++
+		}
+		if other.UID != o.UID && between(since, asked, v) {
+			left--
+		}
+	}
+	return left <= 0
+}
+
+// between reports whether one version comes before another one, and that before a third.
+func between(a, b, c *Version) bool {
+	begun, _ := before(a, b)
+	over, _ := before(b, c)
+	return begun && over
 }
 
 // scaledFor returns the change of an owner's replicas for which a pod may have been deleted.

@@ -99,8 +99,10 @@ type Answer struct {
 	RestoreAt     uint64    `json:"restoreAt,omitempty"`
 	RestoreBefore time.Time `json:"-"`
 
-	// Looked are the objects on which the answer depends.
-	Looked []Ref `json:"-"`
+	// Looked are the objects on which the answer depends, and Begun when each of them was created; zero where no line
+	// says so.
+	Looked []Ref       `json:"-"`
+	Begun  []time.Time `json:"-"`
 	// Versions are the lines of the links.
 	Versions []*Version `json:"-"`
 }
@@ -154,7 +156,10 @@ func Ask(ctx context.Context, past Past, of Ref) (*Answer, error) {
 		w.answer.Question = Gone
 		w.again(o, all)
 		w.gone(o)
-		w.restore(o, all)
+		looked := len(w.answer.Looked)
+		if w.restore(o, all); len(w.answer.Restore) == 0 {
+			w.answer.Looked = w.answer.Looked[:looked] // nothing is said of them
+		}
 	case o.asked() != nil:
 		w.answer.Question = Gone
 		w.going(o)
@@ -167,7 +172,24 @@ func Ask(ctx context.Context, past Past, of Ref) (*Answer, error) {
 	for i := range w.answer.Links {
 		w.answer.Versions = append(w.answer.Versions, w.answer.Links[i].version)
 	}
+	for _, ref := range w.answer.Looked {
+		w.answer.Begun = append(w.answer.Begun, begun(w.known[Query{Ref: ref}]))
+	}
 	return w.answer, w.err
+}
+
+// begun returns when the first of some objects was created, zero where that is not known.
+func begun(all []*object) (first time.Time) {
+	for _, o := range all {
+		v := o.first()
+		if v.Type != line.Added || v.Origin != line.FromWatch {
+			return time.Time{}
+		}
+		if first.IsZero() || v.Time.Before(first) {
+			first = v.Time
+		}
+	}
+	return first
 }
 
 // find returns the objects that a query selects.
