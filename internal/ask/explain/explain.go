@@ -310,11 +310,17 @@ func (t *table) add(l *why.Link) {
 	case !l.Certain && l.Rule != "":
 		reason = "likely (" + l.Rule + "): " + reason
 	}
-	if l.Manager != "" {
-		by := l.Manager
-		if t.terminal && !t.wide {
-			by = rows.Manager(by)
-		}
+	by := l.Manager
+	if t.terminal && !t.wide {
+		by = rows.Manager(by)
+	}
+	if user := t.user(l); user != "" && by != "" {
+		by = user + ", " + by
+	} else if user != "" {
+		agent, _, _ := strings.Cut(l.Person.Agent, " ")
+		by = strings.TrimSuffix(user+", "+strings.TrimSpace(agent+" "+l.Person.Verb), ", ")
+	}
+	if by != "" {
 		if reason != "" {
 			reason += ", "
 		}
@@ -326,11 +332,38 @@ func (t *table) add(l *why.Link) {
 			seq += fmt.Sprintf(", %d", n)
 		}
 	}
+	if l.Person != nil && l.Person.AuditID != "" && t.user(l) != "" {
+		const short = 6
+		id := l.Person.AuditID
+		if len(id) > short && !t.wide {
+			id = id[:short] + "…"
+		}
+		seq += "  audit " + safe(id)
+	}
 	what := strings.ToLower(l.Kind) + " " + l.Name
 	if strings.Contains(l.What, " ") && !strings.HasPrefix(l.What, "created") {
 		what += ":"
 	}
 	t.rows = append(t.rows, [4]string{when, safe(what + " " + l.What), safe(reason), seq})
+}
+
+// user returns who did so where that tells more than the manager or the rule does.
+func (t *table) user(l *why.Link) string {
+	if l.Person == nil {
+		return ""
+	}
+	of, own := strings.CutPrefix(l.Person.User, "system:")
+	switch account, is := strings.CutPrefix(of, "serviceaccount:"); {
+	case l.Person.Impersonated != "":
+		return l.Person.User + " as " + l.Person.Impersonated
+	case !own:
+		return of
+	case (l.Own || l.Manager != "") && !t.wide:
+		return ""
+	case is:
+		return strings.Replace(account, ":", "/", 1)
+	}
+	return of
 }
 
 // lines returns the rows in columns.

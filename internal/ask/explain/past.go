@@ -14,6 +14,7 @@ import (
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/why"
+	"kubejournal/internal/format/audit"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 )
@@ -64,6 +65,9 @@ func (p *past) Watched(ctx context.Context, group, kind string) (string, error) 
 	}
 	return all[0].Resource, nil
 }
+
+// Audited implements why.Past.
+func (p *past) Audited() bool { return p.j.Named() }
 
 // Versions implements why.Past.
 func (p *past) Versions(ctx context.Context, q why.Query) ([][]*why.Version, error) {
@@ -207,6 +211,12 @@ func versionOf(l *line.Fields) *why.Version {
 		Manager: l.Unquoted(line.FieldManager), Raw: slices.Clone(l.Object),
 		Changes: slices.Clone(l.Value(line.FieldChanges)),
 		Partial: l.Incomplete(),
+	}
+	if person := l.Value(line.FieldPerson); person != nil {
+		v.Person = new(audit.Person)
+		if json.Unmarshal(person, v.Person) != nil {
+			v.Person = nil
+		}
 	}
 	if made, late := l.Late(); late {
 		v.Made = made

@@ -35,7 +35,7 @@ func (w *asker) changed(o *object, all []*object) {
 	if earlier != nil {
 		l.Why, l.Rule, l.Certain = "the one before of its name was deleted", "uid", true
 	}
-	w.row(l, v)
+	w.made(l, v)
 	if earlier != nil {
 		w.gone(earlier)
 		return
@@ -140,7 +140,7 @@ func (w *asker) around(o *object, v *Version) {
 			}
 			all = append(all, Link{
 				Ref: is.Ref, Resource: is.Resource, Seq: is.Seq, Time: is.Made, What: what, Manager: is.Manager,
-				version: is,
+				Person: personOf(is), version: is,
 			})
 		}
 	}

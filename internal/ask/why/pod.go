@@ -31,7 +31,7 @@ func disrupted(w *asker, o *object, v *Version) *cause {
 	case "EvictionByEvictionAPI":
 		c.why = "evicted through the eviction API"
 		c.next = func() { w.drained(v) }
-		c.ends = "an audit log says who evicted it"
+		c.ends = w.audited("who evicted it")
 	case "PreemptionByScheduler":
 		c.why = "preempted by the scheduler for a pod of higher priority"
 		c.next = func() { w.preempted(o) }
@@ -88,7 +88,7 @@ func (w *asker) drained(pod *Version) {
 		return
 	}
 	w.row(Link{What: "evicted", Why: "its node was being drained", Rule: "drain"}, pod)
-	w.row(Link{What: "cordoned", Manager: c.writer()}, c.Version)
+	w.made(Link{What: "cordoned", Manager: c.writer()}, c.Version)
 }
 
 // writer returns who made a change, where no version is missing.
@@ -117,7 +117,7 @@ func (w *asker) preempted(o *object) {
 			if p, ok := v.number("spec", "priority"); ok {
 				what += fmt.Sprintf(", priority %d", p)
 			}
-			w.row(Link{What: what, Manager: v.Manager, Lines: []uint64{e.Seq}}, v)
+			w.made(Link{What: what, Manager: v.Manager, Lines: []uint64{e.Seq}}, v)
 			w.complete = true
 			return
 		}
@@ -157,12 +157,13 @@ func (w *asker) tainted(pod *Version) {
 			l.Why += ": " + m
 		}
 		l.Rule, l.Certain = "node-condition", c.exact
-		w.row(l, c.Version)
+		w.made(l, c.Version)
 		w.ends("the log of the node's kubelet says why")
 		return
 	}
-	w.row(l, c.Version)
-	w.ends("an audit log says who tainted the node")
+	w.made(l, c.Version)
+	w.by(personOf(c.Version))
+	w.ends(w.audited("who tainted the node"))
 }
 
 // nodeGone follows why the pod's node was deleted.

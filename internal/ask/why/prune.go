@@ -39,8 +39,11 @@ func prunedByHelm(w *asker, _ *object, v *Version) *cause {
 				return &cause{
 					why:   fmt.Sprintf("Helm release %s was %s", release, done),
 					lines: []*Version{found},
-					next:  func() { w.row(Link{What: "release " + status, Manager: found.Manager}, found) },
-					ends:  "an audit log says who ran helm",
+					next: func() {
+						w.made(Link{What: "release " + status, Manager: found.Manager}, found)
+						w.by(personOf(found))
+					},
+					ends: w.audited("who ran helm"),
 				}
 			}
 		}
@@ -82,7 +85,7 @@ func prunedByArgo(w *asker, o *object, v *Version) *cause {
 						why: "the Argo CD application " + app + " pruned it", lines: []*Version{is},
 						next: func() {
 							revision := is.text("status", "operationState", "syncResult", "revision")
-							w.row(Link{What: "synced to " + revision, Manager: is.Manager}, is)
+							w.made(Link{What: "synced to " + revision, Manager: is.Manager}, is)
 						},
 						ends: "the repository says who took it out",
 					}

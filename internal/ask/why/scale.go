@@ -176,17 +176,19 @@ func (w *asker) wrote(c change, what string) {
 	case !c.exact:
 		l.Why = "in a gap: nobody watched then"
 	}
-	w.row(l, c.Version)
+	w.made(l, c.Version)
+	w.by(personOf(c.Version))
 	if l.Manager == "" {
-		w.ends("the writer is not known; an audit log says who it was")
+		w.ends("the writer is not known; " + w.audited("who it was"))
 	} else {
-		w.ends("an audit log says who was behind it")
+		w.ends(w.audited("who was behind it"))
 	}
 }
 
 // scaled follows why an object's replicas were changed.
 func (w *asker) scaled(o *object, c change) {
-	if ref, ok := c.controller(); ok && ref.Kind == "Deployment" && (c.Manager == "" || c.Manager == controllers) {
+	if ref, ok := c.controller(); ok && ref.Kind == "Deployment" && (c.Manager == "" || c.Manager == controllers) &&
+		!isPerson(userOf(personOf(c.Version))) {
 		w.scaledBy(c, ref)
 		return
 	}
@@ -211,7 +213,7 @@ func (w *asker) written(o *object, c change) {
 	}
 	l := Link{What: arrow(c), Manager: c.Manager, Why: "an autoscaler set it", Rule: "autoscaler", Certain: true}
 	if len(scalers) != 1 {
-		w.row(l, c.Version)
+		w.made(l, c.Version)
 		if !w.watched("autoscaling", "HorizontalPodAutoscaler") {
 			w.ends("the journal does not watch horizontalpodautoscalers")
 		}
@@ -226,11 +228,11 @@ func (w *asker) written(o *object, c change) {
 			l.Lines = append(l.Lines, e.Seq)
 		}
 	}
-	w.row(l, c.Version)
+	w.made(l, c.Version)
 	v := scalers[0].at(c.Version)
 	lowest, _ := v.number("spec", "minReplicas")
 	most, _ := v.number("spec", "maxReplicas")
-	w.row(Link{What: fmt.Sprintf("min %d, max %d", lowest, most), Manager: v.Manager}, v)
+	w.made(Link{What: fmt.Sprintf("min %d, max %d", lowest, most), Manager: v.Manager}, v)
 	w.ends("its metrics are not in the journal")
 }
 
