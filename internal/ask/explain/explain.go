@@ -77,46 +77,36 @@ func (w *Why) Print(ctx context.Context, a *answer.Asked, doubts []question.Doub
 
 // one returns the object that is asked about: of those that have had its name the one that is there, else the last.
 func (p *past) one(ctx context.Context, s *argument.Selection) (*why.Ref, error) {
-	type state struct {
-		why.Ref
-		seq  uint64
-		gone bool
-		all  bool // a stream without a selector has it
-	}
-	all, err := archive.Again(p.j.Journal, func() (map[string]*state, error) {
-		all := map[string]*state{}
-		for v, err := range p.j.History(ctx, s, argument.Moment{}, p.until) {
-			if err != nil {
-				return nil, err
-			}
-			is := versionOf(v.Fields)
-			if v.AboutStream() || v.SaysRemoved() || is.UID == "" {
-				continue
-			}
-			was := all[is.UID]
-			if was != nil && was.all && is.Selects {
-				continue
-			}
-			all[is.UID] = &state{is.Ref, is.Seq, is.Type == line.Deleted, !is.Selects}
-		}
-		return all, nil
+	all, err := archive.Again(p.j.Journal, func() ([][]*why.Version, error) {
+		return p.read(ctx, s, argument.Moment{}, p.until, false)
 	})
 	if err != nil {
 		return nil, err
 	}
-	var last *state
-	for _, is := range all {
+	var last *why.Version
+	for _, versions := range all {
+		is := versions[len(versions)-1]
+		for _, v := range slices.Backward(versions) {
+			if !v.Selects { // a stream without a selector has it
+				is = v
+				break
+			}
+		}
 		if last != nil && (is.Kind != last.Kind || is.Group != last.Group || is.Namespace != last.Namespace) {
 			return nil, argument.Unknownf("several objects have that name: %s; name its namespace with -n",
 				argument.Some([]string{place(is.Ref), place(last.Ref)}))
 		}
-		if last == nil || last.gone && !is.gone || last.gone == is.gone && last.seq < is.seq {
+		gone := is.Type == line.Deleted
+		if last == nil || !gone && last.Type == line.Deleted || gone == (last.Type == line.Deleted) && last.Seq < is.Seq {
 			last = is
 		}
 	}
 	if last == nil {
 		return nil, nil
 	}
+	name := last.Ref
+	name.UID = ""
+	p.remember(name, all)
 	return &last.Ref, nil
 }
 

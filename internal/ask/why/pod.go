@@ -103,7 +103,7 @@ var uidForm = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // preempted adds the pod that took the place of one, where an Event names it.
 func (w *asker) preempted(o *object) {
-	for _, e := range w.events(o.Ref) {
+	for _, e := range w.events(o.Ref, o.last().Time) {
 		if e.Event.Reason != "Preempted" {
 			continue
 		}
@@ -182,24 +182,32 @@ func withNode(w *asker, o *object, v *Version) *cause {
 	if o.Kind != "Pod" || o.Group != "" {
 		return nil
 	}
-	node := w.nodeOf(v)
-	if node == nil || node.deleted() == nil || node.deleted().Selects {
+	name := v.text("spec", "nodeName")
+	gone := func(o *object) bool {
+		d := o.deleted()
+		is, _ := before(d, v)
+		return is && !d.Selects
+	}
+	// A Node has many lines, of which this needs few.
+	node := Query{Ref: Ref{Kind: "Node", Name: name}, Ends: true}
+	if name == "" || !slices.ContainsFunc(w.find(node), gone) {
 		return nil
 	}
-	if gone, _ := before(node.deleted(), v); !gone {
+	of := w.nodeOf(v)
+	if of == nil || !gone(of) {
 		return nil
 	}
 	return &cause{
-		why: "its node is gone", lines: []*Version{node.deleted()}, next: func() { w.gone(node) },
+		why: "its node is gone", lines: []*Version{of.deleted()}, next: func() { w.gone(of) },
 	}
 }
 
-// events returns the versions of Events about an object, by its uid.
-func (w *asker) events(of Ref) (all []*Version) {
+// events returns the versions of Events about an object, by its uid, that came near a time, or all.
+func (w *asker) events(of Ref, near time.Time) (all []*Version) {
 	if of.UID == "" {
 		return nil
 	}
-	for _, o := range w.find(Query{Ref: Ref{Kind: "Event", Namespace: of.Namespace}, About: of.UID}) {
+	for _, o := range w.find(Query{Ref: Ref{Kind: "Event", Namespace: of.Namespace}, About: of.UID, Near: near}) {
 		for _, v := range o.versions {
 			if v.Event != nil && v.Event.Regarding.UID == of.UID && v.Type != "DELETED" {
 				all = append(all, v)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // notRunning follows why a pod, or a pod of what has some, does not run; it reports whether it does not.
@@ -163,7 +164,7 @@ func (o *object) whole() *Version {
 
 // warning returns the last Event of the type Warning about an object that came after its last change but status.
 func (w *asker) warning(o *object) (last *Version) {
-	for _, e := range w.events(o.Ref) {
+	for _, e := range w.events(o.Ref, time.Time{}) {
 		if e.Event.Type == "Warning" {
 			last = e
 		}

@@ -30,7 +30,7 @@ func byController(w *asker, o *object, v *Version) *cause {
 	if at.IsZero() {
 		at = v.Made
 	}
-	for _, e := range w.events(of.Ref) {
+	for _, e := range w.events(of.Ref, v.Time) {
 		when := e.Event.LastTime
 		if when.IsZero() {
 			when = e.Made
@@ -221,7 +221,7 @@ func (w *asker) written(o *object, c change) {
 		return
 	}
 	is, _ := c.number("spec", "replicas")
-	for _, e := range w.events(scalers[0].Ref) {
+	for _, e := range w.events(scalers[0].Ref, c.Time) {
 		text, ok := strings.CutPrefix(e.Event.Message, fmt.Sprintf("New size: %d; reason: ", is))
 		if e.Event.Reason == "SuccessfulRescale" && ok && apart(e.Event.LastTime, c.Made) < lately {
 			l.Why = "autoscaler: " + text
@@ -292,17 +292,14 @@ func (w *asker) replicaSets(d *object) []*object {
 // current reports whether the journal has another ReplicaSet that is of the template that a Deployment has: then
 // templates can be compared.
 func (w *asker) current(d *object, now *Version, c change) bool {
-	for _, rs := range w.replicaSets(d) {
-		if rs.UID == c.UID {
-			continue
-		}
-		for _, v := range rs.versions {
-			if v.has("spec", "template") && !v.Partial && sameTemplate(now, v) {
-				return true
-			}
-		}
+	has := func(rs *object) bool {
+		return rs.UID != c.UID && slices.ContainsFunc(rs.versions, func(v *Version) bool {
+			return v.has("spec", "template") && !v.Partial && sameTemplate(now, v)
+		})
 	}
-	return false
+	// Mostly the line of its creation is there, and what it is made of does not change.
+	made := Query{Ref: Ref{Group: "apps", Kind: "ReplicaSet", Namespace: d.Namespace}, Owner: d.UID, Ends: true}
+	return slices.ContainsFunc(w.find(made), has) || slices.ContainsFunc(w.replicaSets(d), has)
 }
 
 // rolled adds the change of a template, and what it changed.

@@ -36,6 +36,10 @@ type Query struct {
 	Owner string // only those that this uid owns
 	About string // only Events about this uid
 
+	Ends bool // only additions and deletions
+
+	Near time.Time // only what was received within an hour of that time; zero: all
+
 	// Lately leaves out what was received more than a minute before this version, or after it; nil: nothing.
 	Lately *Version
 }
