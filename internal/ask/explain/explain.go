@@ -256,8 +256,9 @@ func (w *Why) text(o *answer.Output, is *why.Answer, back string) error {
 		day := is.Links[0].Time.Local()
 		fmt.Fprintln(o, day.Format("2006-01-02 MST"))
 	}
-	for _, l := range lines[:begun] {
+	for i, l := range lines[:begun] {
 		fmt.Fprintln(o, l)
+		printChanges(o, &is.Links[i], width)
 	}
 	if len(lines) > begun {
 		fmt.Fprintln(o, "in the minute before:")
@@ -272,6 +273,26 @@ func (w *Why) text(o *answer.Output, is *why.Answer, back string) error {
 		fmt.Fprintln(o, "give it back: "+back)
 	}
 	return nil
+}
+
+// printChanges shows what a change changed, a line each.
+func printChanges(o *answer.Output, l *why.Link, width int) {
+	const indent, most = "          ", 6
+	limit := rows.Unlimited
+	if width > 0 {
+		limit = max(width-len(indent), len(indent))
+	}
+	all := rows.AppendOperations(nil, l.Changes)
+	if len(all) == 1 && strings.Contains(l.What, "→") {
+		return // that says it
+	}
+	for i := range all {
+		if i == most && width > 0 && len(all) > most+1 {
+			fmt.Fprintf(o, "%s+%d more\n", indent, len(all)-most)
+			break
+		}
+		fmt.Fprintf(o, "%s%s\n", indent, rows.AppendChanges(nil, all[i:i+1], l.Object(), limit))
+	}
 }
 
 func safe(text string) string { return string(terminal.AppendRaw(nil, []byte(text))) }

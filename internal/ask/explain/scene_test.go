@@ -378,7 +378,7 @@ func (s *stage) ask(t *testing.T, args []string, got *bytes.Buffer) {
 		all = append(all, c)
 	}
 	j.SetCoverage(all)
-	w := Why{Format: "wide"}
+	w, width := Why{Format: "wide"}, 0
 	selection := &argument.Selection{Namespaces: []string{"shop"}}
 	var names []string
 	for _, arg := range args {
@@ -391,6 +391,10 @@ func (s *stage) ask(t *testing.T, args []string, got *bytes.Buffer) {
 			selection.Namespaces = []string{value}
 		case "-o":
 			w.Format = value
+		case "--width":
+			if width, err = strconv.Atoi(value); err != nil {
+				t.Fatal(err)
+			}
 		default:
 			names = append(names, arg)
 		}
@@ -402,7 +406,7 @@ func (s *stage) ask(t *testing.T, args []string, got *bytes.Buffer) {
 		t.Fatal(err)
 	}
 	err = w.Print(t.Context(), &answer.Asked{
-		Journal: question.Of(j), Selection: selection, Output: &answer.Output{Writer: got, Notes: got},
+		Journal: question.Of(j), Selection: selection, Output: &answer.Output{Writer: got, Notes: got, Width: width},
 	}, nil)
 	switch {
 	case errors.Is(err, answer.ErrNotCovered):

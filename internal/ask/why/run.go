@@ -217,16 +217,17 @@ func (w *asker) broughtBy(o *object, v *Version, f failure) {
 	c, ok := top.changeOf(o.first(), templateChanged)
 	if !ok || of.Kind == "ReplicaSet" && (of.whole() == nil || top != of && !sameTemplate(c.Version, of.whole())) {
 		// The template is older, or it came back.
-		w.ends("its template was not changed since the journal begins; the pod's log may say more")
+		if w.ends("its template was not changed since the journal begins"); f.what != "" && w.answer.Ends != "" {
+			w.answer.Ends += "; the pod's log may say more"
+		}
 		return
 	}
-	l := &w.answer.Links[len(w.answer.Links)-1]
 	if f.image == "" || imageIn(c.before, f.image) || !imageIn(c.Version, f.image) {
 		// It failed after that change, which is all that is known.
 		w.row(Link{What: "created", Why: "from the template that was changed then", Rule: "rollout"}, o.first())
 	} else {
 		w.row(Link{What: "created", Why: "its image came with this change",
-			Rule: "rollout", Certain: c.exact && l.Certain}, o.first())
+			Rule: "rollout", Certain: c.exact && w.answer.Links[len(w.answer.Links)-1].Certain}, o.first())
 	}
 	w.rolled(c)
 }

@@ -105,3 +105,11 @@ func userOf(p *audit.Person) string {
 	}
 	return cmp.Or(p.Impersonated, p.User)
 }
+
+// Object returns the object as the link's line has it, nil where it does not.
+func (l *Link) Object() []byte {
+	if l.version == nil {
+		return nil
+	}
+	return l.version.Raw
+}

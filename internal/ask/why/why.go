@@ -126,6 +126,8 @@ type Link struct {
 	Rule     string    `json:"rule,omitempty"` // that found why
 	Certain  bool      `json:"certain"`        // that is why
 
+	// Changes are what a last change changed, as the changes of a line.
+	Changes json.RawMessage `json:"changes,omitempty"`
 	// Person is who did so, as an audit log says: of a deletion, who asked for it.
 	Person *audit.Person `json:"person,omitempty"`
 	// Own says that Kubernetes itself did so, as the rule has it.
