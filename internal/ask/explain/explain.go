@@ -182,17 +182,36 @@ func (p *past) selection(ctx context.Context, refs []why.Ref) (*argument.Selecti
 	return s, nil
 }
 
-// unsure takes back that links are certain where the config has kept whole versions out of the journal: which of them
-// was the first, and who wrote it, is then not sure.
+// unsure takes back that links are certain where the config has kept versions out of the journal: whole ones, so that
+// it is not sure which of them was the first, and who wrote it; or those of ignored fields, for what follows from that
+// there was none.
 func (p *past) unsure(is *why.Answer, s *argument.Selection, from, to time.Time) {
-	held := p.j.HeldBack(s, argument.Moment{Time: from}, argument.Moment{Time: to})
-	if !slices.ContainsFunc(held, func(h archive.Held) bool {
-		return slices.Contains(h.Keys, "types") || slices.Contains(h.Keys, "filter")
-	}) {
-		return
+	var ignoring []string // resources
+	whole := false
+	for _, h := range p.j.HeldBack(s, argument.Moment{Time: from}, argument.Moment{Time: to}) {
+		whole = whole || slices.Contains(h.Keys, "types") || slices.Contains(h.Keys, "filter")
+		if slices.Contains(h.Keys, "ignoreFields") {
+			ignoring = append(ignoring, line.ParseStreamName(h.Stream).Resource)
+		}
 	}
 	for i := range is.Links {
-		is.Links[i].Certain = false
+		l := &is.Links[i]
+		ignores := func(resource string) bool {
+			is, _, _ := strings.Cut(resource, ".")
+			return slices.Contains(why.Absent(l), is)
+		}
+		l.Certain = l.Certain && !whole && !slices.ContainsFunc(ignoring, ignores)
+		own := slices.ContainsFunc(ignoring, func(resource string) bool {
+			is, _, _ := strings.Cut(resource, ".")
+			return is == l.Resource
+		})
+		// The version has the changes of others too.
+		if l.Person != nil && is.Versions[i].Type == line.Modified && (whole || own && l.Manager == "" && l.Changed()) {
+			l.Person = nil
+			if is.Ends == "" {
+				is.Ends = "the config keeps versions out of the journal: it is not sure whose change this is"
+			}
+		}
 	}
 }
 

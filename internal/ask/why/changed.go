@@ -29,6 +29,9 @@ func (w *asker) changed(o *object, all []*object) {
 		w.around(o, c.Version)
 		return
 	}
+	if v := o.whole(); v == nil || o.Kind == "Pod" && !v.has("spec") && !v.has("status") {
+		w.ends("the journal has no more of it: its stream has another payload, or its lines are truncated")
+	}
 	if o.Kind == "Pod" && o.Group == "" && o.first().Origin == line.FromWatch {
 		if w.broughtBy(o, o.first(), failure{}); len(w.answer.Links) > 0 {
 			return

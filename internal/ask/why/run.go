@@ -275,7 +275,7 @@ func (w *asker) workloadNotRunning(o *object) bool {
 		w.row(Link{What: "no pods", Why: "it is scaled to 0", Rule: "status", Certain: true}, v)
 		w.scaled(o, down)
 		return true
-	case ready >= wants:
+	case ready >= wants, !v.has("status"):
 		return false
 	}
 	l := Link{What: fmt.Sprintf("%d of %d pods ready", ready, wants)}

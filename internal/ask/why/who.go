@@ -113,3 +113,17 @@ func (l *Link) Object() []byte {
 	}
 	return l.version.Raw
 }
+
+// Changed reports whether the link is a change of the object, and not of its deletion.
+func (l *Link) Changed() bool { return !strings.HasPrefix(l.What, "deletion asked for") }
+
+// Absent returns the resources of which a link's rule takes for granted that what they have no line of did not change.
+func Absent(l *Link) []string {
+	switch l.Rule {
+	case "rollout", "deployment-replicas":
+		return []string{"deployments", "replicasets"}
+	case "status", "finalizers", "node-condition":
+		return []string{l.Resource}
+	}
+	return nil
+}
