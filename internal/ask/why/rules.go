@@ -41,6 +41,7 @@ type cause struct {
 	ends     string     // what would be needed to go on
 	complete bool       // nothing would
 	only     bool       // who asked for the deletion does so for this reason alone
+	several  bool       // who asks for deletions for this reason does so for others too
 
 	rule *rule
 }
@@ -68,6 +69,10 @@ func deletions() []rule {
 			"the deletionTimestamp of the CustomResourceDefinition, and its finalizer", withDefinition,
 		},
 		{"scale-down", likely, "spec.replicas of the owner, within the minute before", scaledDown},
+		{
+			"revision", likely,
+			"the pod's controller-revision-hash: its StatefulSet or DaemonSet has another one", replacedByRevision,
+		},
 		{"node-gone", likely, "the pod's Node was deleted before", withNode},
 		{"job-ttl", likely, "ttlSecondsAfterFinished of a finished Job had just passed", afterTTL},
 		{"job-history", likely, "the CronJob has as many later Jobs that ended so as its history limit", beyondHistory},
@@ -107,7 +112,7 @@ func (w *asker) cause(o *object, v *Version, by *audit.Person) (c *cause, ends s
 		case found == nil:
 			continue
 		}
-		found.rule, found.only = &r, only
+		found.rule, found.only = &r, only && !found.several
 		switch {
 		case r.level == likely:
 			guesses = append(guesses, found)

@@ -58,13 +58,12 @@ func (w *asker) why(c *cause, o, of *object, v *Version) {
 			c.why, c.ends = "its "+of.Kind+" was scaled down", ""
 			c.next = func() { w.scaled(of, down) }
 			c.proven = down.exact
-		} else if t, ok := of.changeOf(v, templateChanged); ok && of.Kind == "StatefulSet" && hashOf(v) != "" &&
-			hashOf(v) != of.at(v).text("status", "updateRevision") {
-			c.why, c.ends = "its StatefulSet was rolled out", ""
-			c.next = func() { w.rolled(t) }
+		} else if t, ok := outdated(of, v); ok {
+			c.rolled(w, of, t, v)
 		}
 	case "CronJob":
 		c.why, c.ends = "its CronJob keeps no more Jobs (history limit)", ""
+		c.proven = beyondHistory(w, o, v) != nil
 		if c.complete = finished(v); !c.complete {
 			c.why = "its CronJob replaced it by the next one"
 			if p := of.at(v); p == nil || p.text("spec", "concurrencyPolicy") != "Replace" {
@@ -79,11 +78,17 @@ func (w *asker) why(c *cause, o, of *object, v *Version) {
 			c.next = func() { w.wrote(s, "suspended") }
 		}
 	case "DaemonSet":
-		if t, ok := of.changeOf(v, templateChanged); ok && hashOf(v) != "" && !newest(of, v) {
-			c.why, c.ends = "its DaemonSet was rolled out", ""
-			c.next = func() { w.rolled(t) }
+		if t, ok := outdated(of, v); ok {
+			c.rolled(w, of, t, v)
 		}
 	}
+}
+
+// rolled adds that a set was rolled out, whose controller has deleted the object.
+func (c *cause) rolled(w *asker, of *object, t change, v *Version) {
+	c.why, c.ends = "its "+of.Kind+" was rolled out", ""
+	c.next = func() { w.rolled(t) }
+	c.proven = t.exact && !over(v)
 }
 
 // hashOf returns the revision that a pod is of.
@@ -197,7 +202,7 @@ func (w *asker) scaled(o *object, c change) {
 
 // written follows who wrote an object's replicas.
 func (w *asker) written(o *object, c change) {
-	if c.writer() != controllers+"/scale" {
+	if c.writer() != controllers+"/scale" || isPerson(userOf(personOf(c.Version))) {
 		w.wrote(c, arrow(c))
 		return
 	}
@@ -223,9 +228,17 @@ func (w *asker) written(o *object, c change) {
 	is, _ := c.number("spec", "replicas")
 	for _, e := range w.events(scalers[0].Ref, c.Time) {
 		text, ok := strings.CutPrefix(e.Event.Message, fmt.Sprintf("New size: %d; reason: ", is))
-		if e.Event.Reason == "SuccessfulRescale" && ok && apart(e.Event.LastTime, c.Made) < lately {
+		if e.Event.Reason == "SuccessfulRescale" && ok && e.Manager == controllers && apart(e.Event.LastTime, c.Made) < lately {
 			l.Why = "autoscaler: " + text
 			l.Lines = append(l.Lines, e.Seq)
+		}
+	}
+	for _, v := range scalers[0].versions {
+		wanted, _ := v.number("status", "desiredReplicas")
+		scaled := v.when("status", "lastScaleTime")
+		if wanted == is && !scaled.IsZero() && apart(scaled, c.Made) < lately && len(l.Lines) == 0 {
+			l.Why = "autoscaler: its last scale was then"
+			l.Lines = append(l.Lines, v.Seq)
 		}
 	}
 	w.made(l, c.Version)

@@ -31,6 +31,7 @@ var deleters = map[string]deleter{
 	"scale-down": {
 		accounts: []string{"replicaset-controller", "statefulset-controller", "replication-controller"}, only: true,
 	},
+	"revision":         {accounts: []string{"statefulset-controller", "daemon-set-controller"}, only: true},
 	"node-gone":        {accounts: []string{"pod-garbage-collector", "node-controller"}},
 	"job-ttl":          {accounts: []string{"ttl-after-finished-controller"}, only: true},
 	"job-history":      {accounts: []string{"cronjob-controller"}, only: true},
