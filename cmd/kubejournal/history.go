@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/search"
 	"kubejournal/internal/host/terminal"
@@ -105,6 +108,9 @@ With --by it is 3 too if a version has no known writer; with --grep if the text 
 						return err
 					}
 				}
+				if len(args) > 0 && len(all) == 1 && h.Deleted && !related && h.By == "" && len(h.Field) == 0 && f.paged {
+					h.GiveBack = f.giveBack(args, h.Since, h.Until, &all[0])
+				}
 				return h.Print(cmd.Context(), all, o)
 			})
 		},
@@ -132,6 +138,40 @@ With --by it is 3 too if a version has no known writer; with --grep if the text 
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines or, with --grep, rows",
 		"text", "wide", "yaml", "json")
 	return cmd
+}
+
+// giveBack returns the command that makes again the objects whose deletions a history has.
+func (f *askFlags) giveBack(args []string, since, until argument.Moment, a *answer.Asked) string {
+	words := []string{"kubejournal get"}
+	for _, arg := range args {
+		words = append(words, terminal.ShellWord(arg))
+	}
+	flag := func(name, value string) { words = append(words, name, terminal.ShellWord(value)) }
+	if !f.all {
+		for _, namespace := range f.namespaces {
+			flag("-n", namespace)
+		}
+	}
+	words = append(words, "--deleted")
+	for _, at := range []struct {
+		flag string
+		is   argument.Moment
+	}{{"--since", since}, {"--until", until}} {
+		if at.is.Seq > 0 && a.Journal.Merged() {
+			return "" // whose lines have no numbers of their own
+		}
+		if !at.is.IsZero() {
+			flag(at.flag, at.is.Text())
+		}
+	}
+	words = append(words, "--clean")
+	for pair := range slices.Chunk(f.again(), 2) {
+		flag(pair[0], pair[1])
+	}
+	if a.Cluster != "" {
+		flag("--cluster", a.Cluster)
+	}
+	return strings.Join(words, " ") + " | kubectl apply -f -"
 }
 
 // addPattern adds a flag that says what a history is searched for.

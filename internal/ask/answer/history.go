@@ -35,6 +35,7 @@ type History struct {
 	Pattern      *search.Pattern  // where objects have it; nil for all versions
 	Progress     *search.Progress // of that; may be nil
 	Deleted      bool             // deletions alone
+	GiveBack     string           // the command that makes again what the deletions are of; "" for none
 	All          bool             // noise too
 	Owned        bool             // what controllers made too, and Events
 	Related      bool             // the selection is of one object and those that belong to it
@@ -56,6 +57,7 @@ type history struct {
 	ended  map[uint64]bool         // SYNCED lines that were counted as gaps
 	seen   map[string]bool         // streams of which a version was there
 	uids   map[string]string       // of the last line of a name
+	back   map[string]bool         // uids of deleted objects that can be given back
 	hidden rows.Hidden
 	ops    []byte
 
@@ -99,7 +101,7 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 	for n := range all {
 		of[n] = &history{
 			History: h, a: &all[n], o: all[n].Output, among: Several(all),
-			uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{},
+			uids: map[string]string{}, back: map[string]bool{}, ended: map[uint64]bool{}, seen: map[string]bool{},
 		}
 	}
 	if !Several(all) && h.Pattern != nil {
@@ -180,6 +182,9 @@ func (h *history) finish(ctx context.Context) error {
 	}
 	doubts = append(slices.Clone(h.Doubts), doubts...)
 	h.explain(len(doubts) > 0)
+	if err := h.giveBack(ctx); err != nil {
+		return err
+	}
 	hides := h.searched != nil && h.searched.Doubt
 	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.truncated+h.removed == 0 && !hides {
 		return err
@@ -321,6 +326,7 @@ func (h *history) version(ctx context.Context, v *archive.Version) error {
 		}
 	}
 	h.shown++
+	h.restorable(v)
 	if removed {
 		h.removed++
 	}
