@@ -131,7 +131,7 @@ With --by it is 3 too if a version has no known writer; with --grep if the text 
 	addPattern(cmd, &h, "grep", "versions whose object has `TEXT` in a value or a key, and where", search.Text)
 	addPattern(cmd, &h, "grep-regexp",
 		"the same for a regular expression `RE` (RE2); (?i) at its beginning ignores case", search.Regexp)
-	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
+	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone; stderr names the command that gives back what is gone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
 	addColour(cmd, &colour)
 	f.addPager(cmd)
