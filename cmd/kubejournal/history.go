@@ -108,7 +108,8 @@ With --by it is 3 too if a version has no known writer; with --grep if the text 
 						return err
 					}
 				}
-				if len(args) > 0 && len(all) == 1 && h.Deleted && !related && h.By == "" && len(h.Field) == 0 && f.paged {
+				filtered := related || h.By != "" || len(h.Field) > 0 || h.Pattern != nil
+				if len(args) > 0 && len(all) == 1 && h.Deleted && !filtered && f.paged {
 					h.GiveBack = f.giveBack(args, h.Since, h.Until, &all[0])
 				}
 				return h.Print(cmd.Context(), all, o)

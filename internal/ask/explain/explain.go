@@ -97,7 +97,8 @@ func (p *past) one(ctx context.Context, s *argument.Selection) (*why.Ref, error)
 				argument.Some([]string{place(is.Ref), place(last.Ref)}))
 		}
 		gone := is.Type == line.Deleted
-		if last == nil || !gone && last.Type == line.Deleted || gone == (last.Type == line.Deleted) && last.Seq < is.Seq {
+		went := last != nil && last.Type == line.Deleted
+		if last == nil || went && !gone || went == gone && last.Seq < is.Seq {
 			last = is
 		}
 	}

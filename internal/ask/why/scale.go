@@ -228,7 +228,8 @@ func (w *asker) written(o *object, c change) {
 	is, _ := c.number("spec", "replicas")
 	for _, e := range w.events(scalers[0].Ref, c.Time) {
 		text, ok := strings.CutPrefix(e.Event.Message, fmt.Sprintf("New size: %d; reason: ", is))
-		if e.Event.Reason == "SuccessfulRescale" && ok && e.Manager == controllers && apart(e.Event.LastTime, c.Made) < lately {
+		ok = ok && e.Event.Reason == "SuccessfulRescale" && e.Manager == controllers
+		if ok && apart(e.Event.LastTime, c.Made) < lately {
 			l.Why = "autoscaler: " + text
 			l.Lines = append(l.Lines, e.Seq)
 		}
