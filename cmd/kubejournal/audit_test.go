@@ -107,6 +107,11 @@ func TestAudit(t *testing.T) {
 		{[]string{"diff", "cm/settings", "-n", "shop", "--since", "2026-11-20 14:01", "--until", "2026-11-20 14:03:30 UTC"}, []string{"  by dev-1@example.com\n"}},
 		{[]string{"diff", "cm/settings", "-n", "shop", "--since", "2026-11-20 14:01", "--until", "2026-11-20 14:03:30 UTC", "-o", "json"}, []string{`"person":{"user":"dev-1@example.com"`}},
 		{[]string{"get", "pods", "-n", "shop", "--deleted"}, []string{"BY\n", "dev-7@example.com\n"}},
+		{[]string{"tail", "cm,pods,deploy", "-n", "shop", "-N", "all", "--no-follow"}, []string{"dev-1@example.com, kubectl-edit  data", `\x1b[2Jroot\n, helm`, "dev-7@example.com"}},
+		{[]string{"tail", "cm/settings", "-n", "shop", "-N", "all", "--no-follow", "-o", "json"}, []string{`"person":{"user":"dev-1@example.com"`}},
+		{[]string{"why", "cm/settings", "-n", "shop"}, []string{"by dev-1@example.com, kubectl-patch", "audit a-"}},
+		{[]string{"why", "cm/settings", "-n", "shop", "-o", "json"}, []string{`"person": {`, `"user": "dev-1@example.com"`}},
+		{[]string{"why", "pod/debug", "-n", "shop"}, []string{"by dev-7@example.com, kubectl/v1.37 delete", "audit a-"}},
 	} {
 		out, notes, status := ask(c.args...)
 		for _, has := range c.has {

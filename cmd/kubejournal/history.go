@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -134,6 +136,10 @@ With --by it is 3 too if a version has no known writer; with --grep as said abov
 						return err
 					}
 				}
+				filtered := related || h.By != "" || len(h.Field) > 0 || h.Pattern != nil
+				if len(args) > 0 && len(all) == 1 && h.Deleted && !filtered && f.paged {
+					h.GiveBack = f.giveBack(args, h.Since, h.Until, &all[0])
+				}
 				return h.Print(cmd.Context(), all, o)
 			})
 		},
@@ -156,13 +162,47 @@ With --by it is 3 too if a version has no known writer; with --grep as said abov
 	addPattern(cmd, &h, "grep", "versions whose object has `TEXT` in a value or a key, and where", search.Text)
 	addPattern(cmd, &h, "grep-regexp",
 		"the same for a regular expression `RE` (RE2); (?i) at its beginning ignores case", search.Regexp)
-	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
+	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone; stderr names the command that gives back what is gone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
 	addColour(cmd, &colour)
 	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines or, with --grep, rows",
 		"text", "wide", "yaml", "json")
 	return cmd
+}
+
+// giveBack returns the command that makes again the objects whose deletions a history has.
+func (f *askFlags) giveBack(args []string, since, until argument.Moment, a *answer.Asked) string {
+	words := []string{"kubejournal get"}
+	for _, arg := range args {
+		words = append(words, terminal.ShellWord(arg))
+	}
+	flag := func(name, value string) { words = append(words, name, terminal.ShellWord(value)) }
+	if !f.all {
+		for _, namespace := range f.namespaces {
+			flag("-n", namespace)
+		}
+	}
+	words = append(words, "--deleted")
+	for _, at := range []struct {
+		flag string
+		is   argument.Moment
+	}{{"--since", since}, {"--until", until}} {
+		if at.is.Seq > 0 && a.Journal.Merged() {
+			return "" // whose lines have no numbers of their own
+		}
+		if !at.is.IsZero() {
+			flag(at.flag, at.is.Text())
+		}
+	}
+	words = append(words, "--clean")
+	for pair := range slices.Chunk(f.again(), 2) {
+		flag(pair[0], pair[1])
+	}
+	if a.Cluster != "" {
+		flag("--cluster", a.Cluster)
+	}
+	return strings.Join(words, " ") + " | kubectl apply -f -"
 }
 
 // addPattern adds a flag that says what a history is searched for.

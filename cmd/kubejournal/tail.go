@@ -41,7 +41,8 @@ Kubernetes' own resources and of CustomResourceDefinitions in the journal. Witho
 TIME is when the line was received, in the local time zone; a line of its own names date and zone. 16:10:19* marks a change
 that was received more than 3 seconds after it was made, for example one made during an outage: the time is when it was made.
 WHO is the field manager that wrote (a program's name, not a person; into a pipe as the API has it: kubectl-edit), or
-the reporter of an Event. The API does not say who deleted. WHAT is, in short, the change (with changes: true in the
+the reporter of an Event. The API does not say who deleted. Of lines that 'kubejournal audit' has read an audit log about when
+tail begins, WHO is the user; of lines that come, it is not known yet, and what was shown is not shown again. WHAT is, in short, the change (with changes: true in the
 config), an Event's message, the generation, the counts of a SYNCED, or a GAP: how long, why, the position and the
 server's version then. Changes of the spec come first, and list elements have their names. A GAP without a difference is
 one row with its SYNCED. "snapshot" existed at first sight, "relist" was found by comparing after a gap.

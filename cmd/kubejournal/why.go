@@ -21,13 +21,15 @@ Each row says what happened, why, and the seq of its line; the row below it is w
 lines prove that it was there before and is enough by itself: owner references by uid, conditions, deletionTimestamps, Events of
 Kubernetes' own controllers. "likely (RULE)" is a cause that the named rule finds by circumstances. Where a cause cannot be
 told, none is named: "to go on" says what would be needed. A field manager is a program's name, not a person; who asked for a
-deletion is in the API server's audit log alone.
+deletion is in the API server's audit log alone. Where 'kubejournal audit' has read that, the user is named, and with a client's
+deletion what it calls itself; a cause that another user contradicts is left out, and one that the account of a controller
+proves is certain.
 
 "give it back" is a command that makes again what is gone, as it was before the first of these lines.
 
 -o wide names the rule of each cause, and all lines that prove it. -o json has what names the object, question (gone, not
-running or changed), and links: of each what names its object, seq, lines (what else proves why), time, what, manager, why,
-rule and certain; ends, before (changes of the minute before), restore and restoreAt (what to give back, from which line),
+running or changed), and links: of each what names its object, seq, lines (what else proves why), time, what, manager, person
+(as history has it), why, rule and certain; ends, before (changes of the minute before), restore and restoreAt (what to give back, from which line),
 giveBack, and notCovered. Several clusters have a document each. Fields may be added.
 `
 

@@ -36,6 +36,7 @@ type History struct {
 	Progress     *search.Progress // of that; may be nil
 	Deleted      bool             // deletions alone
 	Warnings     bool             // Events of type Warning alone
+	GiveBack     string           // the command that makes again what the deletions are of; "" for none
 	All          bool             // noise too
 	Owned        bool             // what controllers made too, and Events
 	Related      bool             // the selection is of one object and those that belong to it
@@ -57,6 +58,7 @@ type history struct {
 	ended  map[uint64]bool         // SYNCED lines that were counted as gaps
 	seen   map[string]bool         // streams of which a version was there
 	uids   map[string]string       // of the last line of a name
+	back   map[string]bool         // uids of deleted objects that can be given back
 	hidden rows.Hidden
 	ops    []byte
 
@@ -103,7 +105,7 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 	for n := range all {
 		of[n] = &history{
 			History: h, a: &all[n], o: all[n].Output, among: Several(all),
-			uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{},
+			uids: map[string]string{}, back: map[string]bool{}, ended: map[uint64]bool{}, seen: map[string]bool{},
 		}
 	}
 	if !Several(all) && h.Pattern != nil {
@@ -184,6 +186,9 @@ func (h *history) finish(ctx context.Context) error {
 	}
 	doubts = append(slices.Clone(h.Doubts), doubts...)
 	h.explain(len(doubts) > 0)
+	if err := h.giveBack(ctx); err != nil {
+		return err
+	}
 	hides := h.searched != nil && h.searched.Doubt
 	if err := h.o.Doubt(doubts); err != nil || h.unknown+h.untyped+h.truncated+h.removed == 0 && !hides {
 		return err
@@ -329,6 +334,7 @@ func (h *history) version(ctx context.Context, v *archive.Version) error {
 		}
 	}
 	h.shown++
+	h.restorable(v)
 	if removed {
 		h.removed++
 	}

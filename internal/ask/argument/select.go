@@ -13,6 +13,7 @@ type Selection struct {
 	Objects    []Object
 	Namespaces []string // objects in none of them are selected by resource alone
 	UIDs       map[string]bool
+	Refers     string          // only objects that refer to this uid, as index.Object.Refs has it
 	Unwatched  []*UnknownError // resources that nobody watched, by Resolve, if there are others or Wait is set
 
 	Wait   bool            // for what is not there, and may still come: it is no error
@@ -114,7 +115,7 @@ func (s *Selection) Select(x *index.Index, p Pick) iter.Seq2[*index.Object, erro
 				}
 				for o, err := range x.Objects(p.Stream, namespace, one) {
 					wanted := err != nil || (p.names == nil || one != nil || slices.Contains(p.names, o.Name)) &&
-						(len(s.UIDs) == 0 || s.UIDs[o.UID])
+						(len(s.UIDs) == 0 || s.UIDs[o.UID]) && (s.Refers == "" || slices.Contains(o.Refs, s.Refers))
 					if wanted && !yield(o, err) {
 						return
 					}
@@ -127,7 +128,7 @@ func (s *Selection) Select(x *index.Index, p Pick) iter.Seq2[*index.Object, erro
 // Spots returns where lines about the objects are that Select returns, those that have any. What is yielded is valid
 // until the next one.
 func (s *Selection) Spots(x *index.Index, p Pick) iter.Seq2[*index.Spot, error] {
-	if p.names == nil && len(s.Namespaces)+len(s.UIDs) == 0 {
+	if p.names == nil && len(s.Namespaces)+len(s.UIDs) == 0 && s.Refers == "" {
 		return x.Spots(p.Stream)
 	}
 	return func(yield func(*index.Spot, error) bool) {

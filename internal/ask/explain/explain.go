@@ -77,46 +77,37 @@ func (w *Why) Print(ctx context.Context, a *answer.Asked, doubts []question.Doub
 
 // one returns the object that is asked about: of those that have had its name the one that is there, else the last.
 func (p *past) one(ctx context.Context, s *argument.Selection) (*why.Ref, error) {
-	type state struct {
-		why.Ref
-		seq  uint64
-		gone bool
-		all  bool // a stream without a selector has it
-	}
-	all, err := archive.Again(p.j.Journal, func() (map[string]*state, error) {
-		all := map[string]*state{}
-		for v, err := range p.j.History(ctx, s, argument.Moment{}, p.until) {
-			if err != nil {
-				return nil, err
-			}
-			is := versionOf(v.Fields)
-			if v.AboutStream() || v.SaysRemoved() || is.UID == "" {
-				continue
-			}
-			was := all[is.UID]
-			if was != nil && was.all && is.Selects {
-				continue
-			}
-			all[is.UID] = &state{is.Ref, is.Seq, is.Type == line.Deleted, !is.Selects}
-		}
-		return all, nil
+	all, err := archive.Again(p.j.Journal, func() ([][]*why.Version, error) {
+		return p.read(ctx, s, argument.Moment{}, p.until, false)
 	})
 	if err != nil {
 		return nil, err
 	}
-	var last *state
-	for _, is := range all {
+	var last *why.Version
+	for _, versions := range all {
+		is := versions[len(versions)-1]
+		for _, v := range slices.Backward(versions) {
+			if !v.Selects { // a stream without a selector has it
+				is = v
+				break
+			}
+		}
 		if last != nil && (is.Kind != last.Kind || is.Group != last.Group || is.Namespace != last.Namespace) {
 			return nil, argument.Unknownf("several objects have that name: %s; name its namespace with -n",
 				argument.Some([]string{place(is.Ref), place(last.Ref)}))
 		}
-		if last == nil || last.gone && !is.gone || last.gone == is.gone && last.seq < is.seq {
+		gone := is.Type == line.Deleted
+		went := last != nil && last.Type == line.Deleted
+		if last == nil || went && !gone || went == gone && last.Seq < is.Seq {
 			last = is
 		}
 	}
 	if last == nil {
 		return nil, nil
 	}
+	name := last.Ref
+	name.UID = ""
+	p.remember(name, all)
 	return &last.Ref, nil
 }
 
@@ -218,17 +209,36 @@ func (p *past) selection(ctx context.Context, refs []why.Ref) (*argument.Selecti
 	return s, nil
 }
 
-// unsure takes back that links are certain where the config has kept whole versions out of the journal: which of them
-// was the first, and who wrote it, is then not sure.
+// unsure takes back that links are certain where the config has kept versions out of the journal: whole ones, so that
+// it is not sure which of them was the first, and who wrote it; or those of ignored fields, for what follows from that
+// there was none.
 func (p *past) unsure(is *why.Answer, s *argument.Selection, from, to time.Time) {
-	held := p.j.HeldBack(s, argument.Moment{Time: from}, argument.Moment{Time: to})
-	if !slices.ContainsFunc(held, func(h archive.Held) bool {
-		return slices.Contains(h.Keys, "types") || slices.Contains(h.Keys, "filter")
-	}) {
-		return
+	var ignoring []string // resources
+	whole := false
+	for _, h := range p.j.HeldBack(s, argument.Moment{Time: from}, argument.Moment{Time: to}) {
+		whole = whole || slices.Contains(h.Keys, "types") || slices.Contains(h.Keys, "filter")
+		if slices.Contains(h.Keys, "ignoreFields") {
+			ignoring = append(ignoring, line.ParseStreamName(h.Stream).Resource)
+		}
 	}
 	for i := range is.Links {
-		is.Links[i].Certain = false
+		l := &is.Links[i]
+		ignores := func(resource string) bool {
+			is, _, _ := strings.Cut(resource, ".")
+			return slices.Contains(why.Absent(l), is)
+		}
+		l.Certain = l.Certain && !whole && !slices.ContainsFunc(ignoring, ignores)
+		own := slices.ContainsFunc(ignoring, func(resource string) bool {
+			is, _, _ := strings.Cut(resource, ".")
+			return is == l.Resource
+		})
+		// The version has the changes of others too.
+		if l.Person != nil && is.Versions[i].Type == line.Modified && (whole || own && l.Manager == "" && l.Changed()) {
+			l.Person = nil
+			if is.Ends == "" {
+				is.Ends = "the config keeps versions out of the journal: it is not sure whose change this is"
+			}
+		}
 	}
 }
 
@@ -292,8 +302,9 @@ func (w *Why) text(o *answer.Output, is *why.Answer, back string) error {
 		day := is.Links[0].Time.Local()
 		fmt.Fprintln(o, day.Format("2006-01-02 MST"))
 	}
-	for _, l := range lines[:begun] {
+	for i, l := range lines[:begun] {
 		fmt.Fprintln(o, l)
+		printChanges(o, &is.Links[i], width)
 	}
 	if len(lines) > begun {
 		fmt.Fprintln(o, "in the minute before:")
@@ -308,6 +319,26 @@ func (w *Why) text(o *answer.Output, is *why.Answer, back string) error {
 		fmt.Fprintln(o, "give it back: "+back)
 	}
 	return nil
+}
+
+// printChanges shows what a change changed, a line each.
+func printChanges(o *answer.Output, l *why.Link, width int) {
+	const indent, most = "          ", 6
+	limit := rows.Unlimited
+	if width > 0 {
+		limit = max(width-len(indent), len(indent))
+	}
+	all := rows.AppendOperations(nil, l.Changes)
+	if len(all) == 1 && strings.Contains(l.What, "→") {
+		return // that says it
+	}
+	for i := range all {
+		if i == most && width > 0 && len(all) > most+1 {
+			fmt.Fprintf(o, "%s+%d more\n", indent, len(all)-most)
+			break
+		}
+		fmt.Fprintf(o, "%s%s\n", indent, rows.AppendChanges(nil, all[i:i+1], l.Object(), limit))
+	}
 }
 
 func safe(text string) string { return string(terminal.AppendRaw(nil, []byte(text))) }
@@ -336,11 +367,17 @@ func (t *table) add(l *why.Link) {
 	case !l.Certain && l.Rule != "":
 		reason = "likely (" + l.Rule + "): " + reason
 	}
-	if l.Manager != "" {
-		by := l.Manager
-		if t.terminal && !t.wide {
-			by = rows.Manager(by)
-		}
+	by := l.Manager
+	if t.terminal && !t.wide {
+		by = rows.Manager(by)
+	}
+	if user := t.user(l); user != "" && by != "" {
+		by = user + ", " + by
+	} else if user != "" {
+		agent, _, _ := strings.Cut(l.Person.Agent, " ")
+		by = strings.TrimSuffix(user+", "+strings.TrimSpace(agent+" "+l.Person.Verb), ", ")
+	}
+	if by != "" {
 		if reason != "" {
 			reason += ", "
 		}
@@ -352,11 +389,38 @@ func (t *table) add(l *why.Link) {
 			seq += fmt.Sprintf(", %d", n)
 		}
 	}
+	if l.Person != nil && l.Person.AuditID != "" && t.user(l) != "" {
+		const short = 6
+		id := l.Person.AuditID
+		if len(id) > short && !t.wide {
+			id = id[:short] + "…"
+		}
+		seq += "  audit " + safe(id)
+	}
 	what := strings.ToLower(l.Kind) + " " + l.Name
 	if strings.Contains(l.What, " ") && !strings.HasPrefix(l.What, "created") {
 		what += ":"
 	}
 	t.rows = append(t.rows, [4]string{when, safe(what + " " + l.What), safe(reason), seq})
+}
+
+// user returns who did so where that tells more than the manager or the rule does.
+func (t *table) user(l *why.Link) string {
+	if l.Person == nil {
+		return ""
+	}
+	of, own := strings.CutPrefix(l.Person.User, "system:")
+	switch account, is := strings.CutPrefix(of, "serviceaccount:"); {
+	case l.Person.Impersonated != "":
+		return l.Person.User + " as " + l.Person.Impersonated
+	case !own:
+		return of
+	case (l.Own || l.Manager != "") && !t.wide:
+		return ""
+	case is:
+		return strings.Replace(account, ":", "/", 1)
+	}
+	return of
 }
 
 // lines returns the rows in columns.

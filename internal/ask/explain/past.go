@@ -2,10 +2,10 @@
 package explain
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/why"
+	"kubejournal/internal/format/audit"
 	"kubejournal/internal/format/index"
 	"kubejournal/internal/format/line"
 )
@@ -24,10 +25,14 @@ type past struct {
 	until argument.Moment
 
 	removed map[string][]uint64 // see removals
+	known   map[why.Ref][][]*why.Version
 }
 
 // most is how many versions of an object are looked at: its first ones, and most of its last ones.
 const most = 2000
+
+// near is how long before and after a time lines are looked for that say what was done then.
+const near = time.Hour
 
 // lately is how long before an effect a cause may have been, where no line ties them together.
 const lately = time.Minute
@@ -65,6 +70,9 @@ func (p *past) Watched(ctx context.Context, group, kind string) (string, error) 
 	return all[0].Resource, nil
 }
 
+// Audited implements why.Past.
+func (p *past) Audited() bool { return p.j.Named() }
+
 // Versions implements why.Past.
 func (p *past) Versions(ctx context.Context, q why.Query) ([][]*why.Version, error) {
 	return archive.Again(p.j.Journal, func() ([][]*why.Version, error) { return p.versions(ctx, q) })
@@ -75,12 +83,15 @@ func (p *past) versions(ctx context.Context, q why.Query) ([][]*why.Version, err
 	if err != nil || len(streams) == 0 {
 		return nil, err
 	}
-	s, err := selection(streams, q)
-	if err != nil {
-		return nil, err
+	s := selection(streams, q)
+	if len(s.Objects) == 0 {
+		return nil, nil
 	}
-	if uid := cmp.Or(q.Owner, q.About); uid != "" {
-		if s.UIDs, err = p.referring(ctx, s, uid); err != nil || len(s.UIDs) == 0 {
+	if (why.Query{Ref: q.Ref}) == q && q.Name != "" {
+		return p.named(ctx, s, q.Ref)
+	}
+	if s.Refers = q.About; q.Owner != "" { // from when on it owns them may be later than their first lines
+		if s, err = p.owned(ctx, s, q.Owner); err != nil || len(s.UIDs) == 0 {
 			return nil, err
 		}
 	} else if q.UID != "" {
@@ -90,13 +101,56 @@ func (p *past) versions(ctx context.Context, q why.Query) ([][]*why.Version, err
 	if q.Lately != nil {
 		since, until = argument.Moment{Time: q.Lately.Time.Add(-lately)}, argument.Moment{Seq: q.Lately.Seq}
 	}
+	if !q.Near.IsZero() {
+		since, until = argument.Moment{Time: q.Near.Add(-near)}, argument.Moment{Time: q.Near.Add(near)}
+		if p.until.Seq > 0 || !p.until.Time.IsZero() && p.until.Time.Before(until.Time) {
+			until = p.until
+		}
+	}
+	return p.read(ctx, s, since, until, q.Ends)
+}
+
+// named returns the versions of the objects of a name, or of that with a uid. They are read once.
+func (p *past) named(ctx context.Context, s *argument.Selection, of why.Ref) ([][]*why.Version, error) {
+	name := of
+	name.UID = ""
+	all, known := p.known[name]
+	if !known {
+		var err error
+		if all, err = p.read(ctx, s, argument.Moment{}, p.until, false); err != nil {
+			return nil, err
+		}
+		p.remember(name, all)
+	}
+	if of.UID == "" {
+		return all, nil
+	}
+	for _, versions := range all {
+		if versions[0].UID == of.UID {
+			return [][]*why.Version{versions}, nil
+		}
+	}
+	return nil, nil
+}
+
+func (p *past) remember(name why.Ref, all [][]*why.Version) {
+	if p.known == nil {
+		p.known = make(map[why.Ref][][]*why.Version)
+	}
+	p.known[name] = all
+}
+
+// read reads the versions of the selected objects between two moments, as lines yields them.
+func (p *past) read(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment, ends bool,
+) ([][]*why.Version, error) {
 	removed, err := p.removals(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var uids []string
 	of := map[string][]*why.Version{}
-	for v, err := range p.j.History(ctx, s, since, until) {
+	for v, err := range p.lines(ctx, s, since, until, ends) {
 		if err != nil {
 			return nil, err
 		}
@@ -123,6 +177,26 @@ func (p *past) versions(ctx context.Context, q why.Query) ([][]*why.Version, err
 		all[i] = of[uid]
 	}
 	return all, nil
+}
+
+// lines yields the lines about the selected objects between two moments or, of these, those of additions and deletions.
+func (p *past) lines(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment, ends bool,
+) iter.Seq2[*archive.Version, error] {
+	return func(yield func(*archive.Version, error) bool) {
+		for part, err := range p.j.Parts(ctx, s, since, until) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			steps := slices.DeleteFunc(part.Steps, func(st archive.Step) bool {
+				return st.Type > index.Deleted || ends && st.Type == index.Modified
+			})
+			if !p.j.Walk(ctx, part.Segment, steps, yield) {
+				return
+			}
+		}
+	}
 }
 
 // removals returns the lines that stand in the place of removed ones, by stream and namespace.
@@ -153,8 +227,8 @@ func (p *past) removals(ctx context.Context) (map[string][]uint64, error) {
 	return all, nil
 }
 
-// selection returns what a query selects of streams.
-func selection(streams []index.Stream, q why.Query) (*argument.Selection, error) {
+// selection returns what a query selects of streams: nothing where it has a name that no object can have.
+func selection(streams []index.Stream, q why.Query) *argument.Selection {
 	s := &argument.Selection{}
 	if q.Namespace != "" {
 		s.Namespaces = []string{q.Namespace}
@@ -164,33 +238,37 @@ func selection(streams []index.Stream, q why.Query) (*argument.Selection, error)
 		if q.Name != "" {
 			text += "/" + q.Name
 		}
-		o, err := argument.ParseObject(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", text, err)
+		if o, err := argument.ParseObject(text); err == nil {
+			s.Objects = append(s.Objects, o)
 		}
-		s.Objects = append(s.Objects, o)
 	}
-	return s, nil
+	return s
 }
 
-// referring returns the uids of the selected objects that refer to a uid.
-func (p *past) referring(ctx context.Context, s *argument.Selection, uid string) (map[string]bool, error) {
-	all := map[string]bool{}
+// owned returns a selection of the selected objects that a uid owns.
+func (p *past) owned(ctx context.Context, s *argument.Selection, uid string) (*argument.Selection, error) {
+	of := &argument.Selection{UIDs: map[string]bool{}, Namespaces: s.Namespaces}
+	owned := *s
+	owned.Refers = uid
 	for i := range p.j.Segments {
 		x, err := p.j.Index(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		for m, err := range s.Matches(x) {
+		for m, err := range owned.Matches(x) {
 			if err != nil {
 				return nil, err
 			}
-			if slices.Contains(m.Refs, uid) {
-				all[strings.Clone(m.UID)] = true
+			if of.UIDs[m.UID] {
+				continue
+			}
+			of.UIDs[strings.Clone(m.UID)] = true
+			if o, err := argument.ParseObject(m.Stream.Resource + "." + m.Stream.Group + "/" + m.Name); err == nil {
+				of.Objects = append(of.Objects, o)
 			}
 		}
 	}
-	return all, nil
+	return of, nil
 }
 
 // versionOf returns what a line says.
@@ -207,6 +285,12 @@ func versionOf(l *line.Fields) *why.Version {
 		Manager: l.Unquoted(line.FieldManager), Raw: slices.Clone(l.Object),
 		Changes: slices.Clone(l.Value(line.FieldChanges)),
 		Partial: l.Incomplete(),
+	}
+	if person := l.Value(line.FieldPerson); person != nil {
+		v.Person = new(audit.Person)
+		if json.Unmarshal(person, v.Person) != nil {
+			v.Person = nil
+		}
 	}
 	if made, late := l.Late(); late {
 		v.Made = made

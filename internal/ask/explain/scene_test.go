@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -21,6 +22,7 @@ import (
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
+	"kubejournal/internal/format/audit"
 	"kubejournal/internal/format/builtin"
 	"kubejournal/internal/format/coverage"
 )
@@ -35,7 +37,8 @@ func TestMain(m *testing.M) {
 // TestScenes asks the questions of testdata/*.txtar. A scene has what happened, a question and its answer:
 //
 //	TIME TYPE RESOURCE/NAME uid=U [by=MANAGER[/SUBRESOURCE]] [in=NAMESPACE] [of=KIND/NAME/UID]... [deleting=GRACE]
-//	    [holds=FINALIZER]... [rv=N] [origin=ORIGIN] [stream=STREAM] [{MERGE PATCH}]
+//	    [holds=FINALIZER]... [rv=N] [origin=ORIGIN] [stream=STREAM] [person=USER[/IMPERSONATED]] [match=MATCH]
+//	    [{MERGE PATCH}]
 //	TIME EVENT KIND/NAME/UID REASON by=MANAGER MESSAGE
 //	TIME GAP STREAM since=TIME
 //	TIME HELD STREAM KEY, which the stream's entry in the config has
@@ -95,6 +98,7 @@ type stage struct {
 	cover   map[string]*coverage.Stream
 	end     time.Time
 	held    [][2]string // streams, and keys of the config
+	people  []audit.Entry
 }
 
 func clockOf(text string) (time.Time, error) { return time.Parse(time.RFC3339, "2026-11-20T"+text+"Z") }
@@ -207,6 +211,17 @@ func (s *stage) play(text string) error {
 			l["finalStateKnown"] = false
 			l["object"] = map[string]any{"kind": r.Kind, "metadata": map[string]any{"name": name, "uid": uid}}
 		}
+	}
+	if user, as, _ := strings.Cut(get("person"), "/"); user != "" {
+		verb := "patch"
+		if words[1] == "DELETED" || metadata["deletionTimestamp"] != nil {
+			verb = "delete"
+		}
+		id := fmt.Sprint(uid, "/", s.rv, "/", words[1])
+		s.people = append(s.people, audit.Entry{Seq: uint64(s.seq), Line: audit.LineSum([]byte(id)), Person: audit.Person{
+			User: user, Impersonated: as, Agent: "kubectl/v1.37 (linux/amd64)", Verb: verb, AuditID: fmt.Sprintf("3f1c0e%d", s.seq),
+			Match: cmp.Or(audit.Match(get("match")), audit.Exact),
+		}})
 	}
 	return s.write(l, stream, at)
 }
@@ -342,6 +357,9 @@ func (s *stage) ask(t *testing.T, args []string, got *bytes.Buffer) {
 	if err := os.WriteFile(path, s.lines.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := audit.Merge(path, 0, s.people); err != nil {
+		t.Fatal(err)
+	}
 	j, err := archive.Open(path, func(text string) { fmt.Fprintln(got, "notice:", text) })
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +378,7 @@ func (s *stage) ask(t *testing.T, args []string, got *bytes.Buffer) {
 		all = append(all, c)
 	}
 	j.SetCoverage(all)
-	w := Why{Format: "wide"}
+	w, width := Why{Format: "wide"}, 0
 	selection := &argument.Selection{Namespaces: []string{"shop"}}
 	var names []string
 	for _, arg := range args {
@@ -373,6 +391,10 @@ func (s *stage) ask(t *testing.T, args []string, got *bytes.Buffer) {
 			selection.Namespaces = []string{value}
 		case "-o":
 			w.Format = value
+		case "--width":
+			if width, err = strconv.Atoi(value); err != nil {
+				t.Fatal(err)
+			}
 		default:
 			names = append(names, arg)
 		}
@@ -384,7 +406,7 @@ func (s *stage) ask(t *testing.T, args []string, got *bytes.Buffer) {
 		t.Fatal(err)
 	}
 	err = w.Print(t.Context(), &answer.Asked{
-		Journal: question.Of(j), Selection: selection, Output: &answer.Output{Writer: got, Notes: got},
+		Journal: question.Of(j), Selection: selection, Output: &answer.Output{Writer: got, Notes: got, Width: width},
 	}, nil)
 	switch {
 	case errors.Is(err, answer.ErrNotCovered):

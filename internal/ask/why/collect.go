@@ -212,8 +212,12 @@ func (w *asker) held(o *object, asked, d *Version) *Link {
 		for _, f := range left {
 			if !slices.Contains(v.finalizers(), f) {
 				l.Lines = append(l.Lines, v.Seq)
-				if v.Manager != "" && v.Origin == "watch" {
-					l.Why += fmt.Sprintf("; %s taken away by %s", f, v.Manager)
+				who := v.Manager
+				if user := userOf(personOf(v)); isPerson(user) {
+					who = strings.TrimSuffix(user+", "+who, ", ")
+				}
+				if who != "" && v.Origin == "watch" {
+					l.Why += fmt.Sprintf("; %s taken away by %s", f, who)
 				}
 			}
 		}

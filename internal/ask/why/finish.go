@@ -59,12 +59,13 @@ func beyondHistory(w *asker, o *object, v *Version) *cause {
 	if !of.there(v) {
 		return nil
 	}
-	field, limit := "successfulJobsHistoryLimit", 3
+	field := "successfulJobsHistoryLimit"
 	if typ == "Failed" {
-		field, limit = "failedJobsHistoryLimit", 1
+		field = "failedJobsHistoryLimit"
 	}
-	if n, set := of.at(v).number("spec", field); set {
-		limit = n
+	limit, set := of.at(v).number("spec", field)
+	if !set {
+		return nil // the server sets it: the journal does not have it
 	}
 	later := 0
 	for _, other := range w.find(Query{Ref: Ref{Group: "batch", Kind: "Job", Namespace: o.Namespace}, Owner: of.UID}) {
@@ -92,17 +93,17 @@ func beyondRevisions(w *asker, o *object, v *Version) *cause {
 		return nil
 	}
 	of := w.one(ref)
-	replicas, _ := v.number("spec", "replicas")
+	replicas, ok := v.number("spec", "replicas")
 	left, _ := v.number("status", "replicas")
-	if of == nil || of.at(v) == nil || replicas+left > 0 {
+	if of == nil || of.at(v) == nil || !ok || replicas+left > 0 {
 		return nil
 	}
 	if !of.there(v) || !v.has("spec", "template") || sameTemplate(of.at(v), v) {
 		return nil
 	}
-	limit := 10
-	if n, set := of.at(v).number("spec", "revisionHistoryLimit"); set {
-		limit = n
+	limit, set := of.at(v).number("spec", "revisionHistoryLimit")
+	if !set {
+		return nil // as above
 	}
 	old := 0
 	for _, other := range w.replicaSets(of) {

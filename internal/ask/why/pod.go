@@ -31,7 +31,7 @@ func disrupted(w *asker, o *object, v *Version) *cause {
 	case "EvictionByEvictionAPI":
 		c.why = "evicted through the eviction API"
 		c.next = func() { w.drained(v) }
-		c.ends = "an audit log says who evicted it"
+		c.ends = w.audited("who evicted it")
 	case "PreemptionByScheduler":
 		c.why = "preempted by the scheduler for a pod of higher priority"
 		c.next = func() { w.preempted(o) }
@@ -88,7 +88,7 @@ func (w *asker) drained(pod *Version) {
 		return
 	}
 	w.row(Link{What: "evicted", Why: "its node was being drained", Rule: "drain"}, pod)
-	w.row(Link{What: "cordoned", Manager: c.writer()}, c.Version)
+	w.made(Link{What: "cordoned", Manager: c.writer()}, c.Version)
 }
 
 // writer returns who made a change, where no version is missing.
@@ -103,7 +103,7 @@ var uidForm = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // preempted adds the pod that took the place of one, where an Event names it.
 func (w *asker) preempted(o *object) {
-	for _, e := range w.events(o.Ref) {
+	for _, e := range w.events(o.Ref, o.last().Time) {
 		if e.Event.Reason != "Preempted" {
 			continue
 		}
@@ -117,7 +117,7 @@ func (w *asker) preempted(o *object) {
 			if p, ok := v.number("spec", "priority"); ok {
 				what += fmt.Sprintf(", priority %d", p)
 			}
-			w.row(Link{What: what, Manager: v.Manager, Lines: []uint64{e.Seq}}, v)
+			w.made(Link{What: what, Manager: v.Manager, Lines: []uint64{e.Seq}}, v)
 			w.complete = true
 			return
 		}
@@ -157,12 +157,13 @@ func (w *asker) tainted(pod *Version) {
 			l.Why += ": " + m
 		}
 		l.Rule, l.Certain = "node-condition", c.exact
-		w.row(l, c.Version)
+		w.made(l, c.Version)
 		w.ends("the log of the node's kubelet says why")
 		return
 	}
-	w.row(l, c.Version)
-	w.ends("an audit log says who tainted the node")
+	w.made(l, c.Version)
+	w.by(personOf(c.Version))
+	w.ends(w.audited("who tainted the node"))
 }
 
 // nodeGone follows why the pod's node was deleted.
@@ -182,24 +183,32 @@ func withNode(w *asker, o *object, v *Version) *cause {
 	if o.Kind != "Pod" || o.Group != "" || v.alive() && o.exact(v) {
 		return nil
 	}
-	node := w.nodeOf(v)
-	if node == nil || node.deleted() == nil || node.deleted().Selects {
+	name := v.text("spec", "nodeName")
+	gone := func(o *object) bool {
+		d := o.deleted()
+		is, _ := before(d, v)
+		return is && !d.Selects
+	}
+	// A Node has many lines, of which this needs few.
+	node := Query{Ref: Ref{Kind: "Node", Name: name}, Ends: true}
+	if name == "" || !slices.ContainsFunc(w.find(node), gone) {
 		return nil
 	}
-	if gone, _ := before(node.deleted(), v); !gone {
+	of := w.nodeOf(v)
+	if of == nil || !gone(of) {
 		return nil
 	}
 	return &cause{
-		why: "its node is gone", lines: []*Version{node.deleted()}, next: func() { w.gone(node) },
+		why: "its node is gone", lines: []*Version{of.deleted()}, next: func() { w.gone(of) },
 	}
 }
 
-// events returns the versions of Events about an object, by its uid.
-func (w *asker) events(of Ref) (all []*Version) {
+// events returns the versions of Events about an object, by its uid, that came near a time, or all.
+func (w *asker) events(of Ref, near time.Time) (all []*Version) {
 	if of.UID == "" {
 		return nil
 	}
-	for _, o := range w.find(Query{Ref: Ref{Kind: "Event", Namespace: of.Namespace}, About: of.UID}) {
+	for _, o := range w.find(Query{Ref: Ref{Kind: "Event", Namespace: of.Namespace}, About: of.UID, Near: near}) {
 		for _, v := range o.versions {
 			if v.Event != nil && v.Event.Regarding.UID == of.UID && v.Type != "DELETED" {
 				all = append(all, v)

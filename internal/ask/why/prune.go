@@ -17,7 +17,7 @@ func prunedByHelm(w *asker, _ *object, v *Version) *cause {
 		namespace = v.Namespace
 	}
 	for _, kind := range []string{"Secret", "ConfigMap"} {
-		for _, o := range w.find(Query{Ref: Ref{Kind: kind, Namespace: namespace}}) {
+		for _, o := range w.find(Query{Ref: Ref{Kind: kind, Namespace: namespace}, Near: v.Time}) {
 			if !strings.HasPrefix(o.Name, "sh.helm.release.v1."+release+".v") {
 				continue
 			}
@@ -39,8 +39,11 @@ func prunedByHelm(w *asker, _ *object, v *Version) *cause {
 				return &cause{
 					why:   fmt.Sprintf("Helm release %s was %s", release, done),
 					lines: []*Version{found},
-					next:  func() { w.row(Link{What: "release " + status, Manager: found.Manager}, found) },
-					ends:  "an audit log says who ran helm",
+					next: func() {
+						w.made(Link{What: "release " + status, Manager: found.Manager}, found)
+						w.by(personOf(found))
+					},
+					ends: w.audited("who ran helm"),
 				}
 			}
 		}
@@ -60,7 +63,8 @@ func prunedByArgo(w *asker, o *object, v *Version) *cause {
 		app = instance
 	}
 	app = app[strings.LastIndexByte(app, '_')+1:]
-	for _, a := range w.find(Query{Ref: Ref{Group: "argoproj.io", Kind: "Application", Name: app}}) {
+	application := Ref{Group: "argoproj.io", Kind: "Application", Name: app}
+	for _, a := range w.find(Query{Ref: application, Near: v.Time}) {
 		for _, is := range a.versions {
 			earlier, _ := before(is, v)
 			finalizers := strings.Join(is.texts("metadata", "finalizers"), " ")
@@ -68,7 +72,11 @@ func prunedByArgo(w *asker, o *object, v *Version) *cause {
 				strings.Contains(finalizers, "resources-finalizer.argocd.argoproj.io") {
 				return &cause{
 					why: "the Argo CD application " + app + " was being deleted", lines: []*Version{is},
-					next: func() { w.asked(a, is, "") },
+					next: func() {
+						if a := w.one(a.Ref); a != nil {
+							w.asked(a, a.asked(), "")
+						}
+					},
 				}
 			}
 			finished, _ := time.Parse(time.RFC3339, is.text("status", "operationState", "finishedAt"))
@@ -82,7 +90,7 @@ func prunedByArgo(w *asker, o *object, v *Version) *cause {
 						why: "the Argo CD application " + app + " pruned it", lines: []*Version{is},
 						next: func() {
 							revision := is.text("status", "operationState", "syncResult", "revision")
-							w.row(Link{What: "synced to " + revision, Manager: is.Manager}, is)
+							w.made(Link{What: "synced to " + revision, Manager: is.Manager}, is)
 						},
 						ends: "the repository says who took it out",
 					}

@@ -3,6 +3,8 @@ package why
 import (
 	"fmt"
 	"strings"
+
+	"kubejournal/internal/format/audit"
 )
 
 // level is what a rule can prove.
@@ -38,6 +40,8 @@ type cause struct {
 	next     func()     // follows it further; nil: it is the end
 	ends     string     // what would be needed to go on
 	complete bool       // nothing would
+	only     bool       // who asked for the deletion does so for this reason alone
+	several  bool       // who asks for deletions for this reason does so for others too
 
 	rule *rule
 }
@@ -68,6 +72,10 @@ func deletions() []rule {
 			"scale-down", likely,
 			"spec.replicas of the owner, within the minute before, for which too few others went", scaledDown,
 		},
+		{
+			"revision", likely,
+			"the pod's controller-revision-hash: its StatefulSet or DaemonSet has another one", replacedByRevision,
+		},
 		{"node-gone", likely, "the pod's Node was deleted before; no condition would say so", withNode},
 		{"job-ttl", likely, "ttlSecondsAfterFinished of a finished Job had just passed", afterTTL},
 		{"job-history", likely, "the CronJob has as many later Jobs that ended so as its history limit", beyondHistory},
@@ -85,7 +93,7 @@ func deletions() []rule {
 }
 
 // cause finds why the deletion was asked for that a version says; nil where no rule has found it, and then why not.
-func (w *asker) cause(o *object, v *Version) (c *cause, ends string) {
+func (w *asker) cause(o *object, v *Version, by *audit.Person) (c *cause, ends string) {
 	switch {
 	case v.Partial:
 		return nil, "the line of the deletion is truncated"
@@ -96,6 +104,10 @@ func (w *asker) cause(o *object, v *Version) (c *cause, ends string) {
 	var best *cause
 	var guesses []*cause
 	for _, r := range deletions() {
+		allowed, only := r.allowed(by)
+		if !allowed {
+			continue
+		}
 		found := r.find(w, o, v)
 		switch {
 		case w.err != nil:
@@ -103,7 +115,7 @@ func (w *asker) cause(o *object, v *Version) (c *cause, ends string) {
 		case found == nil:
 			continue
 		}
-		found.rule = &r
+		found.rule, found.only = &r, only && !found.several
 		switch {
 		case r.level == likely:
 			guesses = append(guesses, found)
@@ -125,13 +137,13 @@ func (w *asker) cause(o *object, v *Version) (c *cause, ends string) {
 	case len(guesses) == 1:
 		return guesses[0], ""
 	case len(guesses) > 1:
-		return nil, fmt.Sprintf("two causes are likely (%s, %s): an audit log says who asked for it",
-			guesses[0].rule.name, guesses[1].rule.name)
+		return nil, fmt.Sprintf("two causes are likely (%s, %s): %s", guesses[0].rule.name, guesses[1].rule.name,
+			w.audited("who asked for it"))
 	}
 	return nil, ""
 }
 
-func (c *cause) certain() bool { return c.rule.level != likely && c.proven }
+func (c *cause) certain() bool { return c.only || c.rule.level != likely && c.proven }
 
 // gone follows why an object was deleted.
 func (w *asker) gone(o *object) {
@@ -143,7 +155,7 @@ func (w *asker) gone(o *object) {
 		return
 	}
 	if d.Selects {
-		w.row(Link{What: "deleted", Why: "or it left the selection of " + d.Stream}, d)
+		w.made(Link{What: "deleted", Why: "or it left the selection of " + d.Stream}, d)
 		w.ends("a stream without a selector says which of both")
 		return
 	}
@@ -181,8 +193,9 @@ func (w *asker) asked(o *object, v *Version, how string) {
 
 // follow adds the row of a deletion, which a version asks for and another one shows, and goes on with its cause.
 func (w *asker) follow(o *object, v, shown *Version, exact bool, what string) {
-	c, ends := w.cause(o, v)
-	l := Link{What: what}
+	by := askedBy(v, shown, exact)
+	c, ends := w.cause(o, v, by)
+	l := Link{What: what, Person: by}
 	if v.Seq != shown.Seq {
 		l.Lines = append(l.Lines, v.Seq)
 	}
@@ -192,11 +205,13 @@ func (w *asker) follow(o *object, v, shown *Version, exact bool, what string) {
 		}
 		w.row(l, shown)
 		w.ends(ends)
+		w.by(by)
 		w.ends(w.unexplained(v))
 		return
 	}
 	c.proven = c.proven && exact
 	l.Why, l.Rule, l.Certain = c.why, c.rule.name, c.certain()
+	_, l.Own = deleters[c.rule.name]
 	for _, p := range c.lines {
 		l.Lines = append(l.Lines, p.Seq)
 	}
@@ -207,13 +222,16 @@ func (w *asker) follow(o *object, v, shown *Version, exact bool, what string) {
 		c.next()
 	}
 	w.complete = w.complete || c.complete
+	if !l.Own {
+		w.by(by)
+	}
 	w.ends(c.ends)
 }
 
 // unexplained says what would be needed to find out why the deletion was asked for that a version says.
 func (w *asker) unexplained(v *Version) string {
 	if v.Origin == "relist" {
-		return "the deletion lies in a gap; an audit log says who asked for it"
+		return "the deletion lies in a gap; " + w.audited("who asked for it")
 	}
 	for _, r := range v.owners() {
 		if of := w.one(r.Ref); of != nil {
@@ -228,9 +246,9 @@ func (w *asker) unexplained(v *Version) string {
 		return "the journal has no line about its owner " + word(r.Kind) + " " + r.Name + " with that uid"
 	}
 	if v.Namespace != "" && !w.watched("", "Namespace") {
-		return "the journal does not watch namespaces; an audit log says who asked for it"
+		return "the journal does not watch namespaces; " + w.audited("who asked for it")
 	}
-	return "an audit log says who asked for it"
+	return w.audited("who asked for it")
 }
 
 // again adds that an object of the same name is there since.
@@ -241,7 +259,7 @@ func (w *asker) again(o *object, all []*object) {
 		if v.Origin != "watch" {
 			what = "there again"
 		}
-		w.row(Link{
+		w.made(Link{
 			What: what, Why: "another object, with another uid", Certain: true, Rule: "uid", Manager: v.Manager,
 		}, v)
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // notRunning follows why a pod, or a pod of what has some, does not run; it reports whether it does not.
@@ -163,7 +164,7 @@ func (o *object) whole() *Version {
 
 // warning returns the last Event of the type Warning about an object that came after its last change but status.
 func (w *asker) warning(o *object) (last *Version) {
-	for _, e := range w.events(o.Ref) {
+	for _, e := range w.events(o.Ref, time.Time{}) {
 		if e.Event.Type == "Warning" {
 			last = e
 		}
@@ -216,16 +217,17 @@ func (w *asker) broughtBy(o *object, v *Version, f failure) {
 	c, ok := top.changeOf(o.first(), templateChanged)
 	if !ok || of.Kind == "ReplicaSet" && (of.whole() == nil || top != of && !sameTemplate(c.Version, of.whole())) {
 		// The template is older, or it came back.
-		w.ends("its template was not changed since the journal begins; the pod's log may say more")
+		if w.ends("its template was not changed since the journal begins"); f.what != "" && w.answer.Ends != "" {
+			w.answer.Ends += "; the pod's log may say more"
+		}
 		return
 	}
-	l := &w.answer.Links[len(w.answer.Links)-1]
 	if f.image == "" || imageIn(c.before, f.image) || !imageIn(c.Version, f.image) {
 		// It failed after that change, which is all that is known.
 		w.row(Link{What: "created", Why: "from the template that was changed then", Rule: "rollout"}, o.first())
 	} else {
 		w.row(Link{What: "created", Why: "its image came with this change",
-			Rule: "rollout", Certain: c.exact && l.Certain}, o.first())
+			Rule: "rollout", Certain: c.exact && w.answer.Links[len(w.answer.Links)-1].Certain}, o.first())
 	}
 	w.rolled(c)
 }
@@ -273,7 +275,7 @@ func (w *asker) workloadNotRunning(o *object) bool {
 		w.row(Link{What: "no pods", Why: "it is scaled to 0", Rule: "status", Certain: true}, v)
 		w.scaled(o, down)
 		return true
-	case ready >= wants:
+	case ready >= wants, !v.has("status"):
 		return false
 	}
 	l := Link{What: fmt.Sprintf("%d of %d pods ready", ready, wants)}

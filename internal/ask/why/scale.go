@@ -31,7 +31,7 @@ func byController(w *asker, o *object, v *Version) *cause {
 	if at.IsZero() {
 		at = v.Made
 	}
-	for _, e := range w.events(of.Ref) {
+	for _, e := range w.events(of.Ref, v.Time) {
 		when := e.Event.LastTime
 		if when.IsZero() {
 			when = e.Made
@@ -60,13 +60,12 @@ func (w *asker) why(c *cause, o, of *object, v *Version) {
 			c.why, c.ends = "its "+of.Kind+" was scaled down", ""
 			c.next = func() { w.scaled(of, down) }
 			c.proven = down.exact
-		} else if t, ok := of.changeOf(v, templateChanged); ok && of.Kind == "StatefulSet" && hashOf(v) != "" &&
-			hashOf(v) != of.at(v).text("status", "updateRevision") {
-			c.why, c.ends = "its StatefulSet was rolled out", ""
-			c.next = func() { w.rolled(t) }
+		} else if t, ok := outdated(of, v); ok {
+			c.rolled(w, of, t, v)
 		}
 	case "CronJob":
 		c.why, c.ends = "its CronJob keeps no more Jobs (history limit)", ""
+		c.proven = beyondHistory(w, o, v) != nil
 		if c.complete = finished(v); !c.complete {
 			c.why = "its CronJob replaced it by the next one"
 			if p := of.at(v); p == nil || p.text("spec", "concurrencyPolicy") != "Replace" {
@@ -81,11 +80,17 @@ func (w *asker) why(c *cause, o, of *object, v *Version) {
 			c.next = func() { w.wrote(s, "suspended") }
 		}
 	case "DaemonSet":
-		if t, ok := of.changeOf(v, templateChanged); ok && hashOf(v) != "" && !newest(of, v) {
-			c.why, c.ends = "its DaemonSet was rolled out", ""
-			c.next = func() { w.rolled(t) }
+		if t, ok := outdated(of, v); ok {
+			c.rolled(w, of, t, v)
 		}
 	}
+}
+
+// rolled adds that a set was rolled out, whose controller has deleted the object.
+func (c *cause) rolled(w *asker, of *object, t change, v *Version) {
+	c.why, c.ends = "its "+of.Kind+" was rolled out", ""
+	c.next = func() { w.rolled(t) }
+	c.proven = t.exact && !over(v)
 }
 
 // hashOf returns the revision that a pod is of.
@@ -211,17 +216,19 @@ func (w *asker) wrote(c change, what string) {
 	case !c.exact:
 		l.Why = "in a gap: nobody watched then"
 	}
-	w.row(l, c.Version)
+	w.made(l, c.Version)
+	w.by(personOf(c.Version))
 	if l.Manager == "" {
-		w.ends("the writer is not known; an audit log says who it was")
+		w.ends("the writer is not known; " + w.audited("who it was"))
 	} else {
-		w.ends("an audit log says who was behind it")
+		w.ends(w.audited("who was behind it"))
 	}
 }
 
 // scaled follows why an object's replicas were changed.
 func (w *asker) scaled(o *object, c change) {
-	if ref, ok := c.controller(); ok && ref.Kind == "Deployment" && (c.Manager == "" || c.Manager == controllers) {
+	if ref, ok := c.controller(); ok && ref.Kind == "Deployment" && (c.Manager == "" || c.Manager == controllers) &&
+		!isPerson(userOf(personOf(c.Version))) {
 		w.scaledBy(c, ref)
 		return
 	}
@@ -230,7 +237,7 @@ func (w *asker) scaled(o *object, c change) {
 
 // written follows who wrote an object's replicas.
 func (w *asker) written(o *object, c change) {
-	if c.writer() != controllers+"/scale" {
+	if c.writer() != controllers+"/scale" || isPerson(userOf(personOf(c.Version))) {
 		w.wrote(c, arrow(c))
 		return
 	}
@@ -246,7 +253,7 @@ func (w *asker) written(o *object, c change) {
 	}
 	l := Link{What: arrow(c), Manager: c.Manager, Why: "an autoscaler set it", Rule: "autoscaler", Certain: true}
 	if len(scalers) != 1 {
-		w.row(l, c.Version)
+		w.made(l, c.Version)
 		if !w.watched("autoscaling", "HorizontalPodAutoscaler") {
 			w.ends("the journal does not watch horizontalpodautoscalers")
 		}
@@ -254,18 +261,27 @@ func (w *asker) written(o *object, c change) {
 		return
 	}
 	is, _ := c.number("spec", "replicas")
-	for _, e := range w.events(scalers[0].Ref) {
+	for _, e := range w.events(scalers[0].Ref, c.Time) {
 		text, ok := strings.CutPrefix(e.Event.Message, fmt.Sprintf("New size: %d; reason: ", is))
-		if e.Event.Reason == "SuccessfulRescale" && ok && apart(e.Event.LastTime, c.Made) < lately {
+		ok = ok && e.Event.Reason == "SuccessfulRescale" && e.Manager == controllers
+		if ok && apart(e.Event.LastTime, c.Made) < lately {
 			l.Why = "autoscaler: " + text
 			l.Lines = append(l.Lines, e.Seq)
 		}
 	}
-	w.row(l, c.Version)
+	for _, v := range scalers[0].versions {
+		wanted, _ := v.number("status", "desiredReplicas")
+		scaled := v.when("status", "lastScaleTime")
+		if wanted == is && !scaled.IsZero() && apart(scaled, c.Made) < lately && len(l.Lines) == 0 {
+			l.Why = "autoscaler: its last scale was then"
+			l.Lines = append(l.Lines, v.Seq)
+		}
+	}
+	w.made(l, c.Version)
 	v := scalers[0].at(c.Version)
 	lowest, _ := v.number("spec", "minReplicas")
 	most, _ := v.number("spec", "maxReplicas")
-	w.row(Link{What: fmt.Sprintf("min %d, max %d", lowest, most), Manager: v.Manager}, v)
+	w.made(Link{What: fmt.Sprintf("min %d, max %d", lowest, most), Manager: v.Manager}, v)
 	w.ends("its metrics are not in the journal")
 }
 
@@ -325,17 +341,14 @@ func (w *asker) replicaSets(d *object) []*object {
 // current reports whether the journal has another ReplicaSet that is of the template that a Deployment has: then
 // templates can be compared.
 func (w *asker) current(d *object, now *Version, c change) bool {
-	for _, rs := range w.replicaSets(d) {
-		if rs.UID == c.UID {
-			continue
-		}
-		for _, v := range rs.versions {
-			if v.has("spec", "template") && !v.Partial && sameTemplate(now, v) {
-				return true
-			}
-		}
+	has := func(rs *object) bool {
+		return rs.UID != c.UID && slices.ContainsFunc(rs.versions, func(v *Version) bool {
+			return v.has("spec", "template") && !v.Partial && sameTemplate(now, v)
+		})
 	}
-	return false
+	// Mostly the line of its creation is there, and what it is made of does not change.
+	made := Query{Ref: Ref{Group: "apps", Kind: "ReplicaSet", Namespace: d.Namespace}, Owner: d.UID, Ends: true}
+	return slices.ContainsFunc(w.find(made), has) || slices.ContainsFunc(w.replicaSets(d), has)
 }
 
 // rolled adds the change of a template, and what it changed.

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	"kubejournal/internal/format/audit"
 	"kubejournal/internal/format/line"
 )
 
@@ -35,6 +36,10 @@ type Query struct {
 	Owner string // only those that this uid owns
 	About string // only Events about this uid
 
+	Ends bool // only additions and deletions
+
+	Near time.Time // only what was received within an hour of that time; zero: all
+
 	// Lately leaves out what was received more than a minute before this version, or after it; nil: nothing.
 	Lately *Version
 }
@@ -45,6 +50,8 @@ type Past interface {
 	Versions(context.Context, Query) ([][]*Version, error)
 	// Watched returns the plural of a kind that the journal has a stream of, else "".
 	Watched(ctx context.Context, group, kind string) (string, error)
+	// Audited reports whether audit logs say of some versions who made them.
+	Audited() bool
 }
 
 // Version is a line about an object.
@@ -59,9 +66,10 @@ type Version struct {
 	Origin   line.Origin
 	Version  uint64 // resourceVersion; 0 where it is no number
 	Manager  string // with "/" and its subresource; empty where the writer is not known
-	Selects  bool   // the stream has a selector: DELETED may be that the object left it
-	Partial  bool   // the line does not have the whole object
-	Missed   bool   // lines were removed that may have had the version before
+	Person   *audit.Person
+	Selects  bool // the stream has a selector: DELETED may be that the object left it
+	Partial  bool // the line does not have the whole object
+	Missed   bool // lines were removed that may have had the version before
 	Event    *Event
 	Raw      []byte // the object as JSON; nil where the line has none
 	Changes  []byte // what the line says has changed, as JSON; nil where it does not say so
@@ -119,6 +127,13 @@ type Link struct {
 	Why      string    `json:"why,omitempty"`
 	Rule     string    `json:"rule,omitempty"` // that found why
 	Certain  bool      `json:"certain"`        // that is why
+
+	// Changes are what a last change changed, as the changes of a line.
+	Changes json.RawMessage `json:"changes,omitempty"`
+	// Person is who did so, as an audit log says: of a deletion, who asked for it.
+	Person *audit.Person `json:"person,omitempty"`
+	// Own says that Kubernetes itself did so, as the rule has it.
+	Own bool `json:"-"`
 
 	version *Version
 }

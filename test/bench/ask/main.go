@@ -56,6 +56,7 @@ type archive struct {
 	paths                []string // of compressed files
 	bytes, all           int64    // of their lines, and of all compressed files'
 	namespace, pod, last string   // a pod that has a line at the end, and the time of the last line
+	goneIn, gone         string   // the last pod of a ReplicaSet that was deleted
 }
 
 // product asks the program. Each answer must have rows.
@@ -79,6 +80,7 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 		// there is a gap
 		{"history", []string{"history", "pod/" + a.pod, "-n", a.namespace, "--all", "-o", "json", "--until", at}, 3},
 		{"blame", []string{"blame", "pod/" + a.pod, "-n", a.namespace, "--at", at}, 0},
+		{"why", []string{"why", "pod/" + a.gone, "-n", a.goneIn}, 0},
 		{"diff-hour", []string{"diff", "-n", a.namespace, "--since", from, "--until", at, "--stat", "--all"}, 1},
 		{"grep", []string{"history", "--grep", a.pod, "--until", at}, 3},
 		{"stats", []string{"stats", "--until", at}, 3}, // the same
@@ -217,13 +219,16 @@ func look(path string, files int) (*archive, error) {
 				continue
 			}
 			namespace, name := string(l.Text(line.FieldNamespace)), string(l.Text(line.FieldName))
+			if l.Type() == line.Deleted && bytes.Contains(l.Object, []byte(`"kind":"ReplicaSet"`)) {
+				a.goneIn, a.gone = namespace, name
+			}
 			if lines[name]++; lines[name] > most {
 				a.namespace, a.pod, most = namespace, name, lines[name]
 			}
 		}
 	}
-	if a.pod == "" {
-		return nil, errors.New("the journal has no compressed file with a pod")
+	if a.pod == "" || a.gone == "" {
+		return nil, errors.New("the journal has no compressed file with a pod, or with none that was deleted")
 	}
 	return a, nil
 }
