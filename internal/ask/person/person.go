@@ -231,6 +231,7 @@ func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
 	by := all[0]
 	f := found{
 		fit: fit{by, x.Type()}, seq: x.Seq, line: audit.LineSum(x.Text(line.FieldID)), match: match,
+		at: x.Time, since: by.Received,
 		after: x.Time.Sub(by.Received), timed: !strong(by) && !weak(by) && x.written.IsZero(),
 	}
 	if match == audit.Exact && x.live && !f.timed && f.after < m.soonest {
