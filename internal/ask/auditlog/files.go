@@ -23,7 +23,9 @@ import (
 const (
 	headSize  = 256 // bytes by which a file is known: an event begins with its id
 	chunkSize = 4 << 20
-	// idle is how long a file is held open that nothing is written to: then it has been rotated, and was read to its end.
+	// patience is how many rounds a file may fail to be read before it counts as lost.
+	patience = 6
+	// idle is how long a file is held open that nothing is written to: then it was rotated, and read to its end.
 	idle = 10 * time.Minute
 )
 
@@ -38,6 +40,7 @@ type file struct {
 	info fs.FileInfo // as of the last look
 	gone bool        // it has no name any more that is followed
 	err  error       // why it cannot be read
+	fail int         // how many rounds it could not be read
 
 	f    disk.File // nil while it is closed
 	in   io.Reader // of a compressed one, while it is open
@@ -199,6 +202,22 @@ func (f *file) close() {
 		_ = f.f.Close() // it was only read
 		f.f, f.in = nil, nil
 	}
+}
+
+// lost returns up to when events may be in files that cannot be read. wait reports that they may yet be.
+func (x *files) lost() (until time.Time, wait bool) {
+	for _, f := range x.all {
+		if f.err == nil {
+			f.fail = 0
+			continue
+		}
+		if f.fail++; f.fail < patience {
+			wait = true
+		} else if f.info.ModTime().After(until) {
+			until = f.info.ModTime()
+		}
+	}
+	return until, wait
 }
 
 // next returns the file whose next events are the oldest; nil where all were read.

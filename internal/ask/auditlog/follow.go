@@ -11,24 +11,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"kubejournal/internal/ask/person"
 	"kubejournal/internal/format/audit"
 	"kubejournal/internal/format/segment"
+	"kubejournal/internal/host/disk"
 )
 
 // Every is the time between two rounds.
 const Every = 5 * time.Second
 
+// Several is in Status.Lines where several requests fit.
+const Several = "several"
+
 // Status is how far a follower has come.
 type Status struct {
-	Files   int    // that the patterns name
-	Events  uint64 // that were read, of any kind
-	Damaged uint64 // lines that cannot be read
-	Lines   map[audit.Match]uint64
-	Several uint64    // lines that several requests fit
-	Decided time.Time // up to when lines are decided
+	Files   int               // that the patterns name
+	Events  uint64            // that were read, of any kind
+	Damaged uint64            // lines that cannot be read
+	Lines   map[string]uint64 // of which it was written who made them, by how that is known; Several
+	Decided time.Time         // up to when lines are decided
 }
 
 // Follower follows the logs for one journal. It is for one goroutine.
@@ -46,11 +50,18 @@ type Follower struct {
 // New returns a follower for the journal whose active file is at path. complete says that the logs have the requests to
 // all API servers of the cluster.
 func New(path string, complete bool) *Follower {
-	return &Follower{journal: path, complete: complete, Status: Status{Lines: make(map[audit.Match]uint64)}}
+	path = disk.Absolute(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // where questions look for the side file
+	}
+	return &Follower{journal: path, complete: complete, Status: Status{Lines: make(map[string]uint64)}}
 }
 
-// Close closes the logs.
+// Close closes the logs; nil has none.
 func (f *Follower) Close() {
+	if f == nil {
+		return
+	}
 	for _, one := range f.files.all {
 		one.close()
 	}
@@ -73,6 +84,13 @@ func (f *Follower) Round(ctx context.Context, patterns []string, now time.Time) 
 			f.Files++
 		}
 	}
+	if f.complete { // what is missing may fit a line too
+		until, wait := f.files.lost()
+		if wait {
+			return errors.Join(errs...)
+		}
+		f.live.Lost(until)
+	}
 	for ctx.Err() == nil {
 		one := f.files.next()
 		if one == nil {
@@ -85,6 +103,9 @@ func (f *Follower) Round(ctx context.Context, patterns []string, now time.Time) 
 		lines, err := f.files.read(one)
 		if err != nil {
 			errs = append(errs, err)
+			if f.complete {
+				return errors.Join(errs...)
+			}
 			continue
 		}
 		n, err := audit.Read(bytes.NewReader(lines), f.live.Add, func(int, string) {})
@@ -131,9 +152,9 @@ func (f *Follower) write() error {
 	}
 	for _, e := range f.entries {
 		if e.User == "" {
-			f.Several++
+			f.Lines[Several]++
 		} else {
-			f.Lines[e.Match]++
+			f.Lines[string(e.Match)]++
 		}
 	}
 	f.entries = nil

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// MostRequests is how many requests are kept, the latest: more than a server writes in Settle, and memory is bounded.
-	MostRequests = 64 << 10
+	// MostRequests is how many requests are kept, the latest: more than a server writes in Settle.
+	MostRequests = 32 << 10
 	// Settle is how old a line is when it is decided who made it: a request may be logged after its line is written, as
 	// a log in batches is, and others that fit may still come.
 	Settle = Wait + hold
@@ -88,11 +88,18 @@ func (l *Live) Add(r audit.Request) {
 	}
 }
 
+// Lost says that requests which were answered up to a time are missing.
+func (l *Live) Lost(until time.Time) {
+	if until.After(l.horizon) {
+		l.horizon = until
+	}
+}
+
 // forget drops the oldest requests.
 func (l *Live) forget() {
 	slices.SortStableFunc(l.recent, func(a, b *audit.Request) int { return a.Answered.Compare(b.Answered) })
 	n := len(l.recent) - l.most
-	l.horizon = l.recent[n-1].Answered
+	l.Lost(l.recent[n-1].Answered)
 	l.recent = slices.Clone(l.recent[n:])
 	m := l.m
 	m.Requests = New()
