@@ -156,8 +156,16 @@ func TestFollowed(t *testing.T) {
 		t.Errorf("the log was not rotated: %v, %v", files, err)
 	}
 	metrics, err := second.Metrics(ctx)
-	if err != nil || metrics[`kubejournal_audit_files`] != float64(len(files)) || metrics[`kubejournal_audit_errors_total`] != 0 {
-		t.Errorf("metrics: %v %v", err, metrics)
+	if followed := metrics["kubejournal_audit_files"]; err != nil || followed != float64(len(files)) {
+		t.Errorf("%v of %d files: %v", followed, len(files), err)
+	}
+	if failed := metrics["kubejournal_audit_errors_total"]; failed != 0 {
+		log, _ := second.Log()
+		for l := range bytes.Lines(log) {
+			if bytes.Contains(l, []byte("audit logs")) {
+				t.Errorf("%v failures: %s", failed, l)
+			}
+		}
 	}
 	if err := second.Stop(patience); err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ const (
 // maxLine bounds a line, in bytes; a longer one is passed over. It is a variable for tests only.
 var maxLine = 64 << 20
 
+// errReplaced says that a file was renamed since it was looked for; the next round finds it.
 var errReplaced = errors.New("it was replaced just now")
 
 // file is an audit log, or a part of one that was rotated.
@@ -94,7 +95,7 @@ func (x *files) look(patterns []string, now time.Time) error {
 		return f.gone && f.f == nil
 	})
 	for _, f := range x.all {
-		if f.err != nil {
+		if f.err != nil && !errors.Is(f.err, errReplaced) {
 			errs = append(errs, fmt.Errorf("read %s: %w", f.path, f.err))
 		}
 	}
@@ -186,6 +187,9 @@ func (f *file) sameHead() bool {
 
 func (f *file) open() error {
 	in, err := disk.OS.OpenFile(f.path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errReplaced
+	}
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,9 @@ func (f *Follower) Round(ctx context.Context, patterns []string, now time.Time) 
 		}
 		lines, err := f.files.read(one)
 		if err != nil {
-			errs = append(errs, err)
+			if !errors.Is(err, errReplaced) {
+				errs = append(errs, err)
+			}
 			if f.complete {
 				return errors.Join(errs...)
 			}
