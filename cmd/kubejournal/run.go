@@ -132,7 +132,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	err = daemon.New(cfg, daemon.Options{
 		Version: build.version, Commit: build.commit, Log: log, Level: level,
 		Stdout: terminal.Raw(cmd.OutOrStdout()), Display: shown,
-		ConfigPath: path, Hangup: hangup,
+		ConfigPath: path, Hangup: hangup, Beside: followAudit(log),
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, os.LookupEnv) },
 	}).Run(cmd.Context())
 	if printer == nil || err != nil { // with an error, a blocked write may still use the printer

@@ -29,6 +29,7 @@ type Config struct {
 	// LeaderElection is for several replicas, of which one writes.
 	LeaderElection LeaderElection `mapstructure:"leaderElection"`
 	Output         Output         `mapstructure:"output"`
+	Audit          Audit          `mapstructure:"audit"`
 	Checkpoint     Checkpoint     `mapstructure:"checkpoint"`
 	RedactSecrets  bool           `mapstructure:"redactSecrets"`
 	Redact         []Redact       `mapstructure:"redact" eg:"[{resource: configmaps, fields: [data.password]}]"`
@@ -188,6 +189,14 @@ type Checkpoint struct {
 	Interval time.Duration `mapstructure:"interval" eg:"30s, 1m or 500ms"`
 }
 
+// Audit is which audit logs of the API server are followed, for the users who made the changes.
+type Audit struct {
+	// globs of files on this machine; nil: none is followed
+	Paths []string `mapstructure:"paths" eg:"[/var/log/kubernetes/audit*.log*]"`
+	// they have the requests to all API servers of the cluster
+	Complete bool `mapstructure:"complete"`
+}
+
 // Redact names fields of one resource whose values never leave the process.
 type Redact struct {
 	Resource string   `mapstructure:"resource"`                    // what kubectl takes
@@ -264,6 +273,7 @@ func CanonicalFields(selector string) (string, error) {
 // canonicalise brings checked entries into one spelling, so that an edit that changes none of their meaning is no
 // change.
 func (c *Config) canonicalise() {
+	c.Audit.Paths = slices.Compact(slices.Sorted(slices.Values(c.Audit.Paths)))
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		r.LabelSelector, _ = CanonicalLabels(r.LabelSelector) // checked before

@@ -88,6 +88,7 @@ func TestEveryKey(t *testing.T) {
 			Path: "out.jsonl", MaxSize: 64000, MaxAge: 90 * time.Minute, MaxFiles: 3, MinAge: 45 * time.Minute, MaxTotalSize: 1e9,
 			Compress: false, Seal: true, Sync: SyncNever, MaxLineBytes: 16 << 10,
 		},
+		Audit:      Audit{Paths: []string{"a*", "b"}, Complete: true},
 		Checkpoint: Checkpoint{Path: "", Interval: 1500 * time.Millisecond},
 		Redact:     []Redact{{Resource: "configmaps", Fields: []string{"data.Password"}, File: "test.yaml", Line: 25, Entry: "redact[0]"}},
 		DropFields: []string{},
@@ -123,6 +124,7 @@ dropFields: []
 listen: ""
 log: {level: debug, format: console}
 leaderElection: {leaseName: writer, leaseNamespace: web, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 1500ms}
+audit: {paths: [b, a*], complete: true}
 `, Overrides{}, envOf("NS", "web", "NODE", "Node"))
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

@@ -97,6 +97,7 @@ func (c *Config) check() Faults {
 	k.shard(c.Shard)
 	k.leaderElection(c.LeaderElection)
 	k.output(c.Output)
+	k.audit(c.Audit)
 	k.checkpoint(c.Checkpoint)
 	for _, r := range c.Redact {
 		k.redact(r)
@@ -198,6 +199,20 @@ func (k *checker) output(out Output) {
 	k.refuse(out.MaxLineBytes != 0 && out.MaxLineBytes < minLineBytes, "", "output.maxLineBytes",
 		"%dB is too small; write at least 1KiB, such as 16KiB, or 0 for no limit", out.MaxLineBytes)
 	k.oneOf("", "output.sync", out.Sync, SyncCommit, SyncNever)
+}
+
+func (k *checker) audit(a Audit) {
+	k.refuse(len(a.Paths) > 0 && k.Output.Path == Stdout, "", "audit.paths",
+		"needs a journal file: what is known of its lines is written beside it; set output.path, or remove audit.paths")
+	k.each("", "audit.paths", a.Paths, once(itself, func(p string) string {
+		if _, err := filepath.Match(p, ""); p == "" || err != nil {
+			return fmt.Sprintf("%q is not a pattern of files; write e.g. /var/log/kubernetes/audit*.log*", p)
+		}
+		if found := cmp.Or(placeholder.FindString(p), variable.FindString(p)); found != "" {
+			return found + " is not replaced here; write the value itself"
+		}
+		return ""
+	}))
 }
 
 func (k *checker) checkpoint(c Checkpoint) {

@@ -58,10 +58,13 @@ func New() *Requests {
 }
 
 // Add adds a request, unless it is there.
-func (q *Requests) Add(r audit.Request) {
+func (q *Requests) Add(r audit.Request) { q.add(&r) }
+
+// add reports whether the request was not there.
+func (q *Requests) add(r *audit.Request) bool {
 	is := request{r.AuditID, r.User, r.Verb, r.Name, r.Received.UnixNano()}
 	if q.seen[is] {
-		return
+		return false
 	}
 	q.seen[is] = true
 	for _, text := range []*string{&r.User, &r.Agent, &r.Impersonated, &r.Group, &r.Resource, &r.Manager} {
@@ -79,21 +82,22 @@ func (q *Requests) Add(r audit.Request) {
 	switch {
 	case r.Verb == "deletecollection":
 		for _, uid := range r.Items {
-			q.deletions[uid] = append(q.deletions[uid], &r)
+			q.deletions[uid] = append(q.deletions[uid], r)
 		}
 		if len(r.Items) == 0 && !r.Whole {
-			q.collections[of] = append(q.collections[of], &r)
+			q.collections[of] = append(q.collections[of], r)
 		}
-		return
+		return true
 	case r.Version != "":
 		v := [2]string{r.UID, r.Version}
-		q.byVersion[v] = append(q.byVersion[v], &r)
+		q.byVersion[v] = append(q.byVersion[v], r)
 	case !deletes || r.UID == "":
-		q.byName[of] = append(q.byName[of], &r)
+		q.byName[of] = append(q.byName[of], r)
 	}
 	if deletes && r.UID != "" {
-		q.deletions[r.UID] = append(q.deletions[r.UID], &r)
+		q.deletions[r.UID] = append(q.deletions[r.UID], r)
 	}
+	return true
 }
 
 // objectOf names an object. Events are the same in both of their groups.
@@ -114,10 +118,7 @@ type Result struct {
 
 // Match finds out which requests made the lines of a journal.
 func (q *Requests) Match(ctx context.Context, j *archive.Journal) (*Result, error) {
-	m := &matching{
-		Requests: q, fits: make(map[fit]int), askers: make(map[string][]*audit.Request), soonest: skew,
-		Result: Result{Named: make(map[audit.Match]int)},
-	}
+	m := newMatching(q)
 	next := uint64(1)
 	var in archive.Reader
 	defer in.Close()
@@ -155,6 +156,13 @@ type matching struct {
 	soonest time.Duration // how long after its request a line was received at least: the clocks may differ
 }
 
+func newMatching(q *Requests) *matching {
+	return &matching{
+		Requests: q, fits: make(map[fit]int), askers: make(map[string][]*audit.Request), soonest: skew,
+		Result: Result{Named: make(map[audit.Match]int)},
+	}
+}
+
 // fit is a request that fits lines of a type by name and time. One makes a line of a type at most: a deletion may make
 // one as it is asked for, and one at its end.
 type fit struct {
@@ -168,6 +176,8 @@ type found struct {
 	seq   uint64
 	line  uint32
 	match audit.Match
+	at    time.Time // of the line
+	since time.Time // when the first of the requests was received
 	// how long after the request the line was received; timed says that it is known by that alone
 	after time.Duration
 	timed bool
@@ -221,6 +231,7 @@ func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
 	by := all[0]
 	f := found{
 		fit: fit{by, x.Type()}, seq: x.Seq, line: audit.LineSum(x.Text(line.FieldID)), match: match,
+		at: x.Time, since: by.Received,
 		after: x.Time.Sub(by.Received), timed: !strong(by) && !weak(by) && x.written.IsZero(),
 	}
 	if match == audit.Exact && x.live && !f.timed && f.after < m.soonest {
@@ -229,8 +240,11 @@ func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
 	if !same(all) {
 		f.by = nil
 	}
-	if match == audit.Name {
-		for _, r := range all {
+	for _, r := range all {
+		if r.Received.Before(f.since) {
+			f.since = r.Received
+		}
+		if match == audit.Name {
 			m.fits[fit{r, x.Type()}]++
 		}
 	}
@@ -247,20 +261,27 @@ func same(all []*audit.Request) bool {
 // end returns the result. A request that fits several lines by name and time has made one of them at most.
 func (m *matching) end() *Result {
 	for _, f := range m.pending {
-		if f.match == audit.Exact && f.timed && f.after < m.soonest-margin && m.soonest < skew {
-			continue // it found the version there
+		if e, ok := m.entry(&f); ok {
+			m.Entries = append(m.Entries, e)
 		}
-		e := audit.Entry{Seq: f.seq, Line: f.line, Person: audit.Person{Match: f.match}}
-		if f.by != nil && (f.match != audit.Name || m.fits[f.fit] == 1) {
-			e.Person = f.by.Person
-			e.Match = f.match
-			m.Named[f.match]++
-		} else {
-			m.Several++
-		}
-		m.Entries = append(m.Entries, e)
 	}
 	return &m.Result
+}
+
+// entry returns what is known of a line; ok is false where that is nothing.
+func (m *matching) entry(f *found) (e audit.Entry, ok bool) {
+	if f.match == audit.Exact && f.timed && f.after < m.soonest-margin && m.soonest < skew {
+		return e, false // it found the version there
+	}
+	e = audit.Entry{Seq: f.seq, Line: f.line, Person: audit.Person{Match: f.match}}
+	if f.by != nil && (f.match != audit.Name || m.fits[f.fit] == 1) {
+		e.Person = f.by.Person
+		e.Match = f.match
+		m.Named[f.match]++
+	} else {
+		m.Several++
+	}
+	return e, true
 }
 
 // second cuts a time down to what the server notes of it.

@@ -1,7 +1,7 @@
 // Package audit reads audit logs of API servers, and has the side file that says who made the lines of a journal.
 //
 //	journal.jsonl          the journal's active file
-//	journal.jsonl.audit    the side file, which 'kubejournal audit' writes
+//	journal.jsonl.audit    the side file, which 'kubejournal audit' and a daemon with audit.paths write
 //
 // # What is read
 //
@@ -12,8 +12,10 @@
 //
 // # The side file
 //
-// Integers are little-endian. The file is written under another name, synced, and renamed. A reader passes over blocks
-// whose checksum does not fit, and over what follows one whose length cannot be right.
+// Integers are little-endian. Merge writes the file under another name, syncs it, and renames it: a crash leaves the
+// old one or the new one. Append appends blocks and syncs: a crash leaves those from before, and perhaps a torn one. A
+// reader passes over blocks whose checksum does not fit, and over what follows one whose length cannot be right. Both
+// take the file's lock.
 //
 //	0     magic "kubejournal-who\n" (16)
 //	16    blocks, in the order of seq; none overlaps another

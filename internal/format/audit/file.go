@@ -56,6 +56,9 @@ func LineSum(id []byte) uint32 { return crc32.Checksum(id, castagnoli) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// fsys is a variable for tests only.
+var fsys = disk.OS
+
 const (
 	magic     = "kubejournal-who\n"
 	headSize  = 4 + 4 + 8 + 8
@@ -86,7 +89,7 @@ type File struct {
 // Open opens the side file of the journal whose active file is at path. Where there is none, both are nil.
 func Open(path string) (*File, error) {
 	path = segment.AuditPath(path)
-	f, err := disk.OS.OpenFile(path, os.O_RDONLY, 0)
+	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -223,7 +226,7 @@ func Merge(path string, oldest uint64, add []Entry) (changed bool, err error) {
 	}
 	temporary := filepath.Join(filepath.Dir(path), segment.TemporaryName(filepath.Base(path)))
 	defer disk.NoteTemporary(temporary)()
-	out, err := disk.WriteTemporary(disk.OS, temporary, segment.FileMode, func(w io.WriterAt) error {
+	out, err := disk.WriteTemporary(fsys, temporary, segment.FileMode, func(w io.WriterAt) error {
 		changed, err = merge(&writer{w: w}, old, oldest, add)
 		return err
 	})
@@ -231,9 +234,9 @@ func Merge(path string, oldest uint64, add []Entry) (changed bool, err error) {
 		defer out.Close() //nolint:errcheck // synced
 	}
 	if err == nil && changed {
-		err = errors.Join(disk.OS.Rename(temporary, path), disk.OS.SyncDir(filepath.Dir(path)))
+		err = errors.Join(fsys.Rename(temporary, path), fsys.SyncDir(filepath.Dir(path)))
 	} else if out != nil {
-		err = errors.Join(err, disk.OS.Remove(temporary))
+		err = errors.Join(err, fsys.Remove(temporary))
 	}
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", path, err)
@@ -248,12 +251,12 @@ func lock(path string) (disk.File, error) {
 		if err := disk.CheckLink(path); err != nil {
 			return nil, err
 		}
-		if info, err := disk.OS.Stat(path); err == nil {
+		if info, err := fsys.Stat(path); err == nil {
 			if err := disk.CheckForeign(path, info); err != nil {
 				return nil, err
 			}
 		}
-		f, err := disk.OS.OpenFile(path, os.O_RDWR|os.O_CREATE, segment.FileMode)
+		f, err := fsys.OpenFile(path, os.O_RDWR|os.O_CREATE, segment.FileMode)
 		if err != nil {
 			return nil, err
 		}
@@ -261,7 +264,7 @@ func lock(path string) (disk.File, error) {
 			return nil, errors.Join(err, f.Close())
 		}
 		is, err := f.Stat()
-		there, missing := disk.OS.Stat(path)
+		there, missing := fsys.Stat(path)
 		if err == nil && missing == nil && os.SameFile(is, there) {
 			return f, nil
 		}

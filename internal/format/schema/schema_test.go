@@ -391,7 +391,7 @@ var beyond = map[string]string{
 	"same-stream-selector": "two entries", "same-stream-namespace": "two entries", "checkpoint-is-output": "two keys",
 	"defaults-exclude-named": "two keys", "defaults-same-stream": "two entries", "defaults-not-taken": "CEL",
 	"wildcard-twice": "two entries", "exclude-twice": "two names", "exclude-namespace-named": "two keys",
-	"shard-index-without-count": "two keys", "shard-index-too-high": "two keys", "shard-index-of-one": "two keys",
+	"shard-index-without-count": "two keys", "shard-index-too-high": "two keys", "shard-index-of-one": "two keys", "audit-without-a-file": "two keys",
 	// Languages of their own.
 	"filter-assignment": "CEL", "filter-unknown-variable": "CEL", "filter-not-bool": "CEL", "filter-type-never": "CEL", "filter-second-line": "CEL",
 	"filter-too-early": "CEL", "filter-variable": "CEL", "exclude-namespace-class": "a pattern",

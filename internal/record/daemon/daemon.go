@@ -50,6 +50,7 @@ type Options struct {
 	Parse      func(content []byte) (*config.Config, error)
 	// Hangup asks for a reload with each signal; nil never does.
 	Hangup <-chan os.Signal
+	Beside Beside // nil is nothing
 
 	// What tests replace; nil is the real thing.
 
@@ -150,6 +151,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	var reloading sync.WaitGroup
 	reloading.Go(func() { d.reload.run(reloads) })
 
+	stopBeside := d.runBeside()
+	defer stopBeside()
+
 	// Take part in the election until everything is written and committed: who takes over then repeats nothing.
 	stopElection := d.elect()
 	defer stopElection()
@@ -191,6 +195,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	stopReloads()
 	reloading.Wait()
+	stopBeside()
 	stopElection()
 	if err = errors.Join(fault, err); err == nil && ctx.Err() != nil {
 		d.clean = true
@@ -264,7 +269,7 @@ func (d *Daemon) assemble(context.Context) error {
 			about.Cluster, about.Server = d.reload.inEffect.Load().Cluster, d.host()
 			about.Progress, about.Reload = d.rec.Progress(), *d.reload.last.Load()
 			about.Journal, about.Outage = d.journal(), d.manager.Outage()
-			about.Election = d.election()
+			about.Election, about.Audit = d.election(), d.metrics.Audit()
 			about.OutputSpace.Free, about.OutputSpace.Size = d.metrics.Space("output")
 			about.CheckpointSpace.Free, about.CheckpointSpace.Size = d.metrics.Space("checkpoint")
 			return about

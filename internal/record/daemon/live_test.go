@@ -53,9 +53,10 @@ type live struct {
 	t      *testing.T
 	srv    *fake.Server
 	dir    string
-	disk   disk.FS            // of the journal; nil is the real one
-	pulse  time.Duration      // from one pulse to the next; 0 is the daemon's own
-	hangup chan os.Signal     // of the daemon that was started last
+	disk   disk.FS        // of the journal; nil is the real one
+	pulse  time.Duration  // from one pulse to the next; 0 is the daemon's own
+	hangup chan os.Signal // of the daemon that was started last
+	beside Beside
 	log    syncBuffer         // the last line of one that failed is its error, as main writes it
 	cancel context.CancelFunc // asks it to stop
 	stop   func() error       // does so too, and waits
@@ -97,7 +98,7 @@ func (l *live) start(resources ...string) {
 	}
 	l.hangup = make(chan os.Signal, 1)
 	d := New(cfg, Options{
-		Version: "v1.2.3", Log: log, Level: level, Stdout: io.Discard, ConfigPath: path, Hangup: l.hangup, Disk: l.disk, PulseEvery: l.pulse,
+		Version: "v1.2.3", Log: log, Level: level, Stdout: io.Discard, ConfigPath: path, Hangup: l.hangup, Beside: l.beside, Disk: l.disk, PulseEvery: l.pulse,
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, noEnv) },
 	})
 	ctx, cancel := context.WithCancel(l.t.Context())

@@ -46,6 +46,7 @@ type Metrics struct {
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
 	filesystems     filesystems
 	journal         journal
+	audit           audit
 }
 
 // Operations on the output, as OutputErrors has them.
@@ -137,7 +138,7 @@ func New(version, commit string) *Metrics {
 	for _, limit := range []string{"maxAge", "maxFiles", "maxTotalSize"} {
 		m.RemovedFiles.WithLabelValues(limit) // at 0
 	}
-	r.MustRegister(&m.filesystems, &m.journal, collectors.NewGoCollector(),
+	r.MustRegister(&m.filesystems, &m.journal, &m.audit, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

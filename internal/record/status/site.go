@@ -45,7 +45,8 @@ type About struct {
 	CheckpointSpace Space
 	Progress        recorder.Progress
 	Reload          Reload
-	Election        *Election // nil where there is one replica
+	Election        *Election      // nil where there is one replica
+	Audit           *metrics.Audit // nil where no audit log is followed
 }
 
 // Election is which of several replicas writes.

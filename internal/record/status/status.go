@@ -29,6 +29,7 @@ type Status struct {
 	Journal    *Journal    `json:"journal,omitempty"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	Election   *Election   `json:"leaderElection,omitempty"`
+	Audit      *Audit      `json:"audit,omitempty"`
 }
 
 // Outage is why most streams fail at once.
@@ -54,6 +55,16 @@ type Journal struct {
 type Checkpoint struct {
 	Path string `json:"path"` // absolute; "" is a temporary file
 	Space
+}
+
+// Audit is how far the audit logs are followed.
+type Audit struct {
+	Files   int               `json:"files"`            // that audit.paths match
+	Events  uint64            `json:"events"`           // that were read
+	Damaged uint64            `json:"damaged"`          // lines that cannot be read
+	Lines   map[string]uint64 `json:"lines"`            // whose users were written, by how they are known
+	Decided time.Time         `json:"decided,omitzero"` // up to here
+	Error   string            `json:"error,omitempty"`  // of the last round
 }
 
 // Stream is one entry of /streams, and of streams in /status.
@@ -93,6 +104,9 @@ func (s *Site) statusNow() Status {
 	}
 	if is := about.Journal; about.Output != "" {
 		now.Journal = &Journal{about.Output, is.Oldest.UTC(), is.Seq, is.Segments, about.OutputSpace}
+	}
+	if a := about.Audit; a != nil {
+		now.Audit = &Audit{a.Files, a.Events, a.Damaged, a.Lines, a.Decided.UTC(), a.Err}
 	}
 	now.Checkpoint = &Checkpoint{about.Checkpoint, about.CheckpointSpace}
 	return now

@@ -45,6 +45,12 @@ func (s *Status) WriteText(w io.Writer, address string, now time.Time) error {
 		row("journal", pathText(j.Path, "stdout"))
 		row("", journalText(j, now))
 	}
+	if a := s.Audit; a != nil {
+		row("audit logs", auditText(a, now))
+		if a.Error != "" {
+			row("", a.Error)
+		}
+	}
 	if c := s.Checkpoint; c != nil {
 		row("checkpoint", pathText(c.Path, "none: a restart starts over")+freeText(c.Space))
 	}
@@ -55,6 +61,15 @@ func (s *Status) WriteText(w io.Writer, address string, now time.Time) error {
 			agoOr(now, one.LastGap))
 	}
 	return t.Flush()
+}
+
+// auditText says how many audit logs are followed, and how far.
+func auditText(a *Audit, now time.Time) string {
+	text := fmt.Sprintf("%d files", a.Files)
+	if !a.Decided.IsZero() {
+		text += ", users written up to " + Age(now, a.Decided) + " ago"
+	}
+	return text
 }
 
 // stateText is a stream's state with its reason, unless that is said above.
