@@ -1,0 +1,266 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// entry is a line of the journal, and whom an answer names for it.
+type entry struct {
+	Seq                       int
+	Time                      time.Time
+	Type, Origin              string
+	Resource, Namespace, Name string
+	UID, ResourceVersion      string
+	Object                    tree
+	Person                    *struct{ User, Impersonated, Match, AuditID string }
+}
+
+// truth is who made a line. Where there are several, their requests overlapped and nothing says which of them did.
+type truth struct {
+	makers []*request
+	what   string
+}
+
+// court finds out who made lines, from the marks in them and from the answers of the requests.
+type court struct {
+	*town
+	byMark map[int]*request
+	byUID  map[string][]*request // those that succeeded, and named the object
+	byName map[key][]*request    // evictions
+	last   map[string]tree       // by uid
+	asked  map[string]truth      // for its deletion, by uid
+	made   map[string]*request   // by uid
+}
+
+func (t *town) court() *court {
+	c := &court{
+		town: t, byMark: map[int]*request{}, byUID: map[string][]*request{}, byName: map[key][]*request{},
+		last: map[string]tree{}, asked: map[string]truth{}, made: map[string]*request{},
+	}
+	for _, r := range t.requests {
+		c.byMark[r.mark] = r
+		if !r.ok() || r.what == "dry run" {
+			continue
+		}
+		if r.uid != "" {
+			c.byUID[r.uid] = append(c.byUID[r.uid], r)
+		}
+		for _, uid := range r.items {
+			c.byUID[uid] = append(c.byUID[uid], r)
+		}
+		if r.evicts {
+			k := key{r.resource, r.ns, r.name}
+			c.byName[k] = append(c.byName[k], r)
+		}
+	}
+	return c
+}
+
+// marks are what requests leave in an object.
+type marks struct{ annotation, status, replicas, grace, node, deletion, finalizers string }
+
+func marksOf(o tree) (m marks) {
+	metadata, _ := o["metadata"].(tree)
+	annotations, _ := metadata["annotations"].(tree)
+	m.annotation, _ = annotations[mark].(string)
+	status, _ := o["status"].(tree)
+	m.status, _ = status[mark].(string)
+	conditions, _ := status["conditions"].([]any)
+	for _, c := range conditions {
+		if c := c.(tree); c["type"] == "Truth" {
+			m.status, _ = c["message"].(string)
+		}
+	}
+	spec, _ := o["spec"].(tree)
+	if n, _ := spec["replicas"].(float64); n > first {
+		m.replicas = strconv.Itoa(int(n))
+	}
+	m.node, _ = spec["nodeName"].(string)
+	m.deletion, _ = metadata["deletionTimestamp"].(string)
+	if n, _ := metadata["deletionGracePeriodSeconds"].(float64); n > first {
+		m.grace = strconv.Itoa(int(n))
+	} else {
+		m.deletion += fmt.Sprint(" ", n)
+	}
+	m.finalizers = fmt.Sprint(metadata["finalizers"])
+	return m
+}
+
+// of returns who made a line; ok is false for one that no user made.
+func (c *court) of(e *entry) (t truth, ok bool) {
+	if e.Origin != "watch" || e.UID == "" {
+		return t, false
+	}
+	was, seen := c.last[e.UID]
+	c.last[e.UID] = e.Object
+	is := marksOf(e.Object)
+	switch e.Type {
+	case "ADDED":
+		r := c.marked(is.annotation)
+		if r == nil {
+			return t, false
+		}
+		c.made[e.UID] = r
+		return truth{[]*request{r}, r.what}, true
+	case "MODIFIED":
+		if !seen {
+			return t, false
+		}
+		return c.modified(e, marksOf(was), is)
+	case "DELETED":
+		if t, ok := c.asked[e.UID]; ok {
+			return truth{t.makers, "the end of a deletion (" + t.what + ")"}, true
+		}
+		return c.deleted(e, c.byUID[e.UID]), true
+	}
+	return t, false
+}
+
+func (c *court) marked(text string) *request {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return nil
+	}
+	return c.byMark[n]
+}
+
+func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
+	by := func(text string) (truth, bool) {
+		r := c.marked(text)
+		if r == nil {
+			return t, false
+		}
+		return truth{[]*request{r}, r.what}, true
+	}
+	switch {
+	case is.annotation != was.annotation:
+		return by(is.annotation)
+	case is.status != was.status:
+		return by(is.status)
+	case is.replicas != was.replicas:
+		return by(is.replicas)
+	case is.node != was.node:
+		return by(is.node[len("node-"):])
+	case is.deletion != was.deletion || is.grace != was.grace:
+		if is.grace != "" && is.grace != was.grace {
+			t, ok = by(is.grace)
+		} else {
+			t, ok = c.asking(e), true
+		}
+		if _, before := c.asked[e.UID]; !before {
+			c.asked[e.UID] = t
+		} else {
+			t.what = "a deletion with less grace"
+		}
+		return t, ok
+	}
+	// A finalizer is removed by a request that leaves no mark, or by a deletion that asks for another kind of one.
+	for _, r := range c.byUID[e.UID] {
+		if r.version == e.ResourceVersion && r.what == "removal of a finalizer" {
+			return truth{[]*request{r}, r.what}, true
+		}
+	}
+	return c.asking(e), true
+}
+
+// asking returns the deletions that may have made a version: of those that are answered with it or, where they have made
+// two, with a later one, and of evictions, whose answers have none, the first one, and what overlaps with it.
+func (c *court) asking(e *entry) truth {
+	var all []*request
+	for _, r := range c.byUID[e.UID] {
+		if r.deletes && (r.version == "" || number(r.version) >= number(e.ResourceVersion)) {
+			all = append(all, r)
+		}
+	}
+	for _, r := range c.byName[key{e.Resource, e.Namespace, e.Name}] {
+		if made := c.made[e.UID]; made == nil || !r.answered.Before(made.sent) {
+			all = append(all, r)
+		}
+	}
+	return one(e, all)
+}
+
+func number(version string) int {
+	n, err := strconv.Atoi(version)
+	if err != nil {
+		panic(err) // the server's own are
+	}
+	return n
+}
+
+// one returns the first of some requests that all can have made a line, and those that overlap with it.
+func one(e *entry, all []*request) (t truth) {
+	var earliest *request
+	for _, r := range all {
+		if r.sent.After(e.Time) { // the same machine's clock
+			continue
+		}
+		if earliest == nil || r.answered.Before(earliest.answered) {
+			earliest = r
+		}
+	}
+	for _, r := range all {
+		if earliest != nil && !r.sent.After(earliest.answered) && !r.sent.After(e.Time) {
+			t.makers = append(t.makers, r)
+			t.what = r.what
+		}
+	}
+	return t
+}
+
+// deleted returns who made an object disappear at once: the one that was told so, or of the deletions of collections
+// that list it.
+func (c *court) deleted(e *entry, all []*request) truth {
+	var told, lists []*request
+	for _, r := range all {
+		switch {
+		case r.deletes && r.gone:
+			told = append(told, r)
+		case r.deletes && len(r.items) > 0:
+			lists = append(lists, r)
+		}
+	}
+	if len(told) == 1 {
+		return truth{told, told[0].what}
+	}
+	if len(told) > 0 {
+		return one(e, told)
+	}
+	return one(e, lists)
+}
+
+// verdict is what comes of a line.
+type verdict int
+
+const (
+	right verdict = iota
+	nobody
+	wrong
+	unknown // the test does not know who made it
+)
+
+// judge compares whom a line names with who made it.
+func (t truth) judge(e *entry) verdict {
+	switch {
+	case len(t.makers) == 0:
+		return unknown
+	case e.Person == nil:
+		return nobody
+	}
+	for _, r := range t.makers {
+		if r.id() == e.Person.AuditID && account+r.user == e.Person.User && r.as == e.Person.Impersonated {
+			return right
+		}
+	}
+	return wrong
+}
+
+const account = "system:serviceaccount:kube-system:"
+
+func parse(text []byte) (e entry, err error) {
+	err = json.Unmarshal(text, &e)
+	return e, err
+}
