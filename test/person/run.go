@@ -280,7 +280,7 @@ func (r *run) judge(ctx context.Context, c *cluster.Cluster, t *town) error {
 func (r *run) count(e *entry, made truth) {
 	is := made.judge(e)
 	switch {
-	case len(made.makers) > 1:
+	case len(made.makers) > 1 && !silent[made.what]:
 		made.what = "two at once delete or evict it"
 	case len(made.makers) == 1 && made.makers[0].code == 0:
 		made.what = "given up by the client"
@@ -312,7 +312,12 @@ func (r *run) count(e *entry, made truth) {
 }
 
 // silent is what nobody is named for at RequestResponse, as the docs say.
-var silent = map[string]bool{"two at once delete or evict it": true, "given up by the client": true}
+var silent = map[string]bool{
+	"two at once delete or evict it":                                          true,
+	"given up by the client":                                                  true,
+	"deletecollection of another object of this name":                         true,
+	"the end of a deletion (deletecollection of another object of this name)": true,
+}
 
 var isSecret = regexp.MustCompile(regexp.QuoteMeta(workload.SecretValue))
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -30,15 +31,26 @@ type court struct {
 	byMark map[int]*request
 	byUID  map[string][]*request // those that succeeded, and named the object
 	byName map[key][]*request    // evictions
+	listed map[key][]*request    // deletions of collections
 	last   map[string]tree       // by uid
 	asked  map[string]truth      // for its deletion, by uid
 	made   map[string]*request   // by uid
+	before map[string]time.Time  // when the request was sent that made the line before this one, by uid
+	spent  map[line]bool         // deletions that have made a version
+}
+
+// line is a change of an object that a request makes once at most.
+type line struct {
+	by   *request
+	uid  string
+	what string
 }
 
 func (t *town) court() *court {
 	c := &court{
-		town: t, byMark: map[int]*request{}, byUID: map[string][]*request{}, byName: map[key][]*request{},
+		town: t, byMark: map[int]*request{}, byUID: map[string][]*request{}, byName: map[key][]*request{}, listed: map[key][]*request{},
 		last: map[string]tree{}, asked: map[string]truth{}, made: map[string]*request{},
+		before: map[string]time.Time{}, spent: map[line]bool{},
 	}
 	for _, r := range t.requests {
 		c.byMark[r.mark] = r
@@ -50,6 +62,10 @@ func (t *town) court() *court {
 		}
 		for _, uid := range r.items {
 			c.byUID[uid] = append(c.byUID[uid], r)
+		}
+		for _, name := range r.names {
+			k := key{r.resource, r.ns, name}
+			c.listed[k] = append(c.listed[k], r)
 		}
 		if r.evicts {
 			k := key{r.resource, r.ns, r.name}
@@ -91,9 +107,19 @@ func marksOf(o tree) (m marks) {
 
 // of returns who made a line; ok is false for one that no user made.
 func (c *court) of(e *entry) (t truth, ok bool) {
-	if e.Origin != "watch" || e.UID == "" {
+	if e.Origin != "watch" || e.UID == "" || strings.HasPrefix(e.Namespace, "kube-") {
 		return t, false
 	}
+	t, ok = c.maker(e)
+	for i, r := range t.makers {
+		if i == 0 || r.sent.Before(c.before[e.UID]) {
+			c.before[e.UID] = r.sent
+		}
+	}
+	return t, ok
+}
+
+func (c *court) maker(e *entry) (t truth, ok bool) {
 	was, seen := c.last[e.UID]
 	c.last[e.UID] = e.Object
 	is := marksOf(e.Object)
@@ -148,7 +174,8 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 		if is.grace != "" && is.grace != was.grace {
 			t, ok = by(is.grace)
 		} else {
-			t, ok = c.asking(e), true
+			_, before := c.asked[e.UID]
+			t, ok = c.asking(e, "deletion", func(r *request) bool { return !before || r.grace == 0 }), true
 		}
 		if _, before := c.asked[e.UID]; !before {
 			c.asked[e.UID] = t
@@ -159,28 +186,51 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 	}
 	// A finalizer is removed by a request that leaves no mark, or by a deletion that asks for another kind of one.
 	for _, r := range c.byUID[e.UID] {
-		if r.version == e.ResourceVersion && r.what == "removal of a finalizer" {
+		if r.version == e.ResourceVersion && r.what == "removal of a finalizer" && is.finalizers != was.finalizers &&
+			!r.sent.After(e.Time) {
 			return truth{[]*request{r}, r.what}, true
 		}
 	}
-	return c.asking(e), true
+	t = c.asking(e, "condition", func(*request) bool { return true })
+	if len(t.makers) > 0 && t.makers[0].evicts {
+		t.what = "the condition of an eviction"
+	}
+	return t, true
 }
 
-// asking returns the deletions that may have made a version: of those that are answered with it or, where they have made
-// two, with a later one, and of evictions, whose answers have none, the first one, and what overlaps with it.
-func (c *court) asking(e *entry) truth {
-	var all []*request
-	for _, r := range c.byUID[e.UID] {
-		if r.deletes && (r.version == "" || number(r.version) >= number(e.ResourceVersion)) {
+// asking returns the deletions that may have made a version: the one that is answered with it; else of those that are
+// answered with a later one, as they have made two, and of evictions, whose answers have none, the first one, and what
+// overlaps with it.
+func (c *court) asking(e *entry, what string, can func(*request) bool) truth {
+	var all, answered []*request
+	add := func(r *request) {
+		if can(r) && !c.spent[line{r, e.UID, what}] && !r.answered.Before(c.before[e.UID]) {
 			all = append(all, r)
+		}
+	}
+	for _, r := range c.byUID[e.UID] {
+		switch {
+		case !r.deletes:
+		case r.version == e.ResourceVersion && !c.spent[line{r, e.UID, what}]:
+			answered = append(answered, r)
+		case r.version == "" || number(r.version) > number(e.ResourceVersion):
+			add(r)
 		}
 	}
 	for _, r := range c.byName[key{e.Resource, e.Namespace, e.Name}] {
 		if made := c.made[e.UID]; made == nil || !r.answered.Before(made.sent) {
-			all = append(all, r)
+			add(r)
 		}
 	}
-	return one(e, all)
+	t := one(e, append(all, answered...))
+	if len(t.makers) == 0 { // it deletes by name what it has listed, and another object may have this name by then
+		t = one(e, c.listed[key{e.Resource, e.Namespace, e.Name}])
+		t.what = "deletecollection of another object of this name"
+	}
+	if len(t.makers) == 1 {
+		c.spent[line{t.makers[0], e.UID, what}] = true
+	}
+	return t
 }
 
 func number(version string) int {
@@ -228,6 +278,11 @@ func (c *court) deleted(e *entry, all []*request) truth {
 	}
 	if len(told) > 0 {
 		return one(e, told)
+	}
+	if len(lists) == 0 {
+		t := one(e, c.listed[key{e.Resource, e.Namespace, e.Name}])
+		t.what = "deletecollection of another object of this name"
+		return t
 	}
 	return one(e, lists)
 }

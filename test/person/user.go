@@ -70,7 +70,8 @@ type request struct {
 	code           int // 0 where the user did not wait for it
 	uid, version   string
 	gone           bool     // the answer is a Status with the uid
-	items          []string // uids in the answer to the deletion of a collection
+	items, names   []string // in the answer to the deletion of a collection
+	grace          int      // that a deletion names; -1 for none
 }
 
 func (r *request) id() string { return "truth-" + strconv.Itoa(r.mark) }
@@ -110,7 +111,7 @@ func (u *user) begin(what string, k kind, ns, name string) *request {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.marks++
-	r := &request{mark: first + u.marks, user: u.name, what: what, resource: k.resource, ns: ns, name: name}
+	r := &request{mark: first + u.marks, user: u.name, what: what, resource: k.resource, ns: ns, name: name, grace: -1}
 	u.requests = append(u.requests, r)
 	return r
 }
@@ -161,6 +162,7 @@ func (u *user) send(r *request, method, path, query, contentType string, body an
 		for _, item := range answer["items"].([]any) {
 			m := item.(tree)["metadata"].(tree)
 			r.items = append(r.items, m["uid"].(string))
+			r.names = append(r.names, m["name"].(string))
 			delete(u.known, key{r.resource, r.ns, m["name"].(string)})
 		}
 	default:
@@ -414,7 +416,7 @@ func (u *user) change(k kind, ns, name string, o tree) {
 		u.send(r, http.MethodPatch, path, "fieldManager=argocd&force=true", asApply, applied)
 		if r.version != "" && u.one(2) {
 			again := at("apply without effect")
-			applied["metadata"].(tree)["resourceVersion"] = r.version
+			applied["metadata"].(tree)["resourceVersion"], applied["metadata"].(tree)["uid"] = r.version, r.uid
 			u.send(again, http.MethodPatch, path, "fieldManager=argocd&force=true", asApply, applied)
 		}
 	case n < 46:
@@ -490,7 +492,7 @@ func (u *user) evict(k kind, ns, name string, at func(string) *request) {
 	r.deletes, r.evicts = true, true
 	options := tree{}
 	if !u.one(3) {
-		options["gracePeriodSeconds"] = r.mark
+		options["gracePeriodSeconds"], r.grace = r.mark, r.mark
 	}
 	if u.one(6) {
 		r.what, options["dryRun"] = "dry run", []string{"All"}
@@ -542,7 +544,7 @@ func (u *user) delete(k kind, ns, name string, o tree, at func(string) *request)
 	case 0:
 		options["propagationPolicy"] = "Foreground"
 	case 1:
-		options["gracePeriodSeconds"] = r.mark
+		options["gracePeriodSeconds"], r.grace = r.mark, r.mark
 	case 2:
 		options["preconditions"] = tree{"uid": o["metadata"].(tree)["uid"]}
 	case 3:
@@ -550,7 +552,7 @@ func (u *user) delete(k kind, ns, name string, o tree, at func(string) *request)
 		query = "propagationPolicy=Background"
 	case 4:
 		if k.resource == "pods" {
-			options["gracePeriodSeconds"] = 0
+			options["gracePeriodSeconds"], r.grace = 0, 0
 		}
 	}
 	var body any
@@ -569,7 +571,7 @@ func (u *user) delete(k kind, ns, name string, o tree, at func(string) *request)
 		u.refresh(k, ns, name)
 		if left := u.lookup(k, ns, name); left != nil && k.resource == "pods" && u.one(2) { // as the kubelet does
 			end := at("delete")
-			end.deletes = true
+			end.deletes, end.grace = true, 0
 			u.send(end, http.MethodDelete, k.path(ns, name), "", asJSON, tree{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 		}
 	}
@@ -593,7 +595,7 @@ func (u *user) namespace() {
 	u.send(d, http.MethodDelete, namespaceKind.path("", name), "", asJSON, nil)
 	for _, k := range kinds {
 		c := u.begin("deletecollection", k, name, "")
-		c.deletes = true
+		c.deletes, c.grace = true, 0
 		u.send(c, http.MethodDelete, k.path(name, ""), "", asJSON, tree{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 	}
 	f := u.begin("finalize", namespaceKind, "", name)
