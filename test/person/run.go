@@ -271,14 +271,17 @@ func (r *run) judge(ctx context.Context, c *cluster.Cluster, t *town) error {
 		if !ok {
 			continue
 		}
-		r.count(&e, made)
+		r.count(&e, made, t.requests)
 	}
 	r.result.wrote = t.wrote
 	return r.secrets(c)
 }
 
-func (r *run) count(e *entry, made truth) {
+func (r *run) count(e *entry, made truth, all []*request) {
 	is := made.judge(e)
+	if beside := made.beside(e, all); is == nobody && beside != "" {
+		made.what = beside
+	}
 	switch {
 	case len(made.makers) > 1 && !silent[made.what]:
 		made.what = "two at once delete or evict it"
@@ -314,6 +317,8 @@ func (r *run) count(e *entry, made truth) {
 // silent is what nobody is named for at RequestResponse, as the docs say.
 var silent = map[string]bool{
 	"two at once delete or evict it":                                          true,
+	"beside one without effect in the same moment":                            true,
+	"beside one that was given up":                                            true,
 	"given up by the client":                                                  true,
 	"deletecollection of another object of this name":                         true,
 	"the end of a deletion (deletecollection of another object of this name)": true,

@@ -313,6 +313,26 @@ func (t truth) judge(e *entry) verdict {
 	return wrong
 }
 
+// beside returns what else was asked for of the object, by which nobody can tell who made a line: a request that
+// overlaps with its maker's, has changed nothing and is answered with the same version; or one whose answer the client
+// did not wait for, in the seconds before.
+func (t truth) beside(e *entry, all []*request) string {
+	if len(t.makers) != 1 {
+		return ""
+	}
+	by := t.makers[0]
+	for _, r := range all {
+		switch {
+		case r == by || r.resource != e.Resource || r.ns != e.Namespace || r.name != e.Name:
+		case r.version == e.ResourceVersion && !r.sent.After(by.answered) && !by.sent.After(r.answered):
+			return "beside one without effect in the same moment"
+		case r.code == 0 && !r.sent.After(by.answered) && by.sent.Sub(r.answered) < 10*time.Second:
+			return "beside one that was given up"
+		}
+	}
+	return ""
+}
+
 const account = "system:serviceaccount:kube-system:"
 
 func parse(text []byte) (e entry, err error) {

@@ -212,7 +212,11 @@ func (m *matching) line(l *line.Fields) {
 		m.asked(x, at)
 		return
 	}
-	if all := m.exact(x); len(all) > 0 {
+	all := m.exact(x)
+	if m.indirect(x, all) {
+		return
+	}
+	if len(all) > 0 {
 		if stream := x.Unquoted(line.FieldStream); len(all) == 1 && strong(all[0]) && all[0].Received.After(m.since[stream]) {
 			m.since[stream] = all[0].Received
 		}
@@ -220,7 +224,6 @@ func (m *matching) line(l *line.Fields) {
 		return
 	}
 	m.named(x)
-	m.indirect(x)
 	m.shortened(x)
 }
 
@@ -508,11 +511,13 @@ func (m *matching) named(x *is) {
 }
 
 // indirect notes the request that had the API server write a pod in nobody's name: its binding, or its eviction before
-// that sets deletionTimestamp.
-func (m *matching) indirect(x *is) {
+// that sets deletionTimestamp. ok is false for a line that is not such a one. What is answered with it has found it
+// there, but for a write of the status, which may have any condition.
+func (m *matching) indirect(x *is, answered []*audit.Request) (ok bool) {
 	subresource, at := wroteIndirectly(x)
-	if !x.live || x.manager != "" || subresource == "" {
-		return
+	if !x.live || x.manager != "" || subresource == "" ||
+		slices.ContainsFunc(answered, func(r *audit.Request) bool { return r.Subresource == "status" }) {
+		return false
 	}
 	var all []*audit.Request
 	for _, r := range m.byName[nameOf(x)] {
@@ -522,6 +527,7 @@ func (m *matching) indirect(x *is) {
 	}
 	x.of = line.Type(subresource)
 	m.found(x, all, audit.Name)
+	return true
 }
 
 // wroteIndirectly returns the subresource through which a line was written, as its changes say, and the time of the
