@@ -184,14 +184,18 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 		}
 		return t, ok
 	}
-	// A finalizer is removed by a request that leaves no mark, or by a deletion that asks for another kind of one.
+	// What leaves no mark: the removal of a finalizer, an apply that changes managedFields alone; a deletion that asks for
+	// another finalizer than the one before; an eviction.
+	var answered []*request
 	for _, r := range c.byUID[e.UID] {
-		if r.version == e.ResourceVersion && r.what == "removal of a finalizer" && is.finalizers != was.finalizers &&
-			!r.sent.After(e.Time) {
-			return truth{[]*request{r}, r.what}, true
+		if r.version == e.ResourceVersion && !r.deletes {
+			answered = append(answered, r)
 		}
 	}
-	t = c.asking(e, "condition", func(*request) bool { return true })
+	if t = one(e, answered); len(t.makers) > 0 {
+		return t, true
+	}
+	t = c.asking(e, "condition", func(r *request) bool { return r.evicts })
 	if len(t.makers) > 0 && t.makers[0].evicts {
 		t.what = "the condition of an eviction"
 	}

@@ -377,16 +377,7 @@ func (m *matching) asked(x *is, at time.Time) {
 		// Of a pod without grace the answer has the version after this one.
 		return during(r, at) && (r.Version == "" || !line.Later(x.version, r.Version) || x.Type() == line.Deleted)
 	})
-	var created time.Time
-	metadata := rawjson.Pick(x.Object, "metadata")[0]
-	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
-	// In the second in which it was created, what was deleted by its name may have been another object of this name.
-	// And a request whose body is not logged may be a dry run.
-	if match := matchOf(all); match == audit.UID || !created.IsZero() && created.Before(at) {
-		if !slices.ContainsFunc(all, func(r *audit.Request) bool { return r.Failed || !r.Whole }) {
-			all = firstOf(all)
-		}
-	}
+	all = earliest(x, all, at)
 	if unnamed {
 		all = nil
 	}
@@ -416,6 +407,22 @@ func (m *matching) shortened(x *is) {
 		x.of = "less grace"
 		m.found(x, all, matchOf(all))
 	}
+}
+
+// earliest returns the requests of which one did at a time what each asks for: the first one, as later ones find it
+// done.
+func earliest(x *is, all []*audit.Request, at time.Time) []*audit.Request {
+	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.Failed || !r.Whole }) {
+		return all // it may have done nothing, or be a dry run, as its body is not logged
+	}
+	var created time.Time
+	metadata := rawjson.Pick(x.Object, "metadata")[0]
+	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
+	// In the second in which it was created, what was asked for by its name may have met another object of this name.
+	if matchOf(all) == audit.UID || !created.IsZero() && created.Before(at) {
+		return firstOf(all)
+	}
+	return all
 }
 
 // matchOf returns how it is known what requests have deleted: by name, where one of them says no more.
@@ -526,7 +533,7 @@ func (m *matching) indirect(x *is, answered []*audit.Request) (ok bool) {
 		}
 	}
 	x.of = line.Type(subresource)
-	m.found(x, all, audit.Name)
+	m.found(x, earliest(x, all, at), audit.Name)
 	return true
 }
 

@@ -208,11 +208,15 @@ func (b *block) check(content []byte) uint32 {
 // those of lines before oldest. It reports whether the file has changed. A surer match replaces another one. Where two
 // that are as sure differ, nobody is named.
 func Merge(path string, oldest uint64, add []Entry) (changed bool, err error) {
+	return mergeOn(disk.OS, path, oldest, add)
+}
+
+func mergeOn(on disk.FS, path string, oldest uint64, add []Entry) (changed bool, err error) {
 	if len(add) == 0 {
 		return false, nil
 	}
 	path = segment.AuditPath(path)
-	f, err := lock(path)
+	f, err := lock(on, path)
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", path, err)
 	}
@@ -223,7 +227,7 @@ func Merge(path string, oldest uint64, add []Entry) (changed bool, err error) {
 	}
 	temporary := filepath.Join(filepath.Dir(path), segment.TemporaryName(filepath.Base(path)))
 	defer disk.NoteTemporary(temporary)()
-	out, err := disk.WriteTemporary(disk.OS, temporary, segment.FileMode, func(w io.WriterAt) error {
+	out, err := disk.WriteTemporary(on, temporary, segment.FileMode, func(w io.WriterAt) error {
 		changed, err = merge(&writer{w: w}, old, oldest, add)
 		return err
 	})
@@ -231,9 +235,9 @@ func Merge(path string, oldest uint64, add []Entry) (changed bool, err error) {
 		defer out.Close() //nolint:errcheck // synced
 	}
 	if err == nil && changed {
-		err = errors.Join(disk.OS.Rename(temporary, path), disk.OS.SyncDir(filepath.Dir(path)))
+		err = errors.Join(on.Rename(temporary, path), on.SyncDir(filepath.Dir(path)))
 	} else if out != nil {
-		err = errors.Join(err, disk.OS.Remove(temporary))
+		err = errors.Join(err, on.Remove(temporary))
 	}
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", path, err)
@@ -243,17 +247,17 @@ func Merge(path string, oldest uint64, add []Entry) (changed bool, err error) {
 
 // lock opens the side file, which is made if there is none, and takes its lock, if the volume has locks: two runs that
 // both add to it come one after the other.
-func lock(path string) (disk.File, error) {
+func lock(on disk.FS, path string) (disk.File, error) {
 	for {
 		if err := disk.CheckLink(path); err != nil {
 			return nil, err
 		}
-		if info, err := disk.OS.Stat(path); err == nil {
+		if info, err := on.Stat(path); err == nil {
 			if err := disk.CheckForeign(path, info); err != nil {
 				return nil, err
 			}
 		}
-		f, err := disk.OS.OpenFile(path, os.O_RDWR|os.O_CREATE, segment.FileMode)
+		f, err := on.OpenFile(path, os.O_RDWR|os.O_CREATE, segment.FileMode)
 		if err != nil {
 			return nil, err
 		}
@@ -261,7 +265,7 @@ func lock(path string) (disk.File, error) {
 			return nil, errors.Join(err, f.Close())
 		}
 		is, err := f.Stat()
-		there, missing := disk.OS.Stat(path)
+		there, missing := on.Stat(path)
 		if err == nil && missing == nil && os.SameFile(is, there) {
 			return f, nil
 		}
