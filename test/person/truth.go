@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -192,7 +193,9 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 			answered = append(answered, r)
 		}
 	}
-	if t = one(e, answered); len(t.makers) > 0 {
+	// Nothing but a deletion asks for this finalizer.
+	if t = one(e, answered); len(t.makers) > 0 &&
+		strings.Contains(is.finalizers, "foregroundDeletion") == strings.Contains(was.finalizers, "foregroundDeletion") {
 		return t, true
 	}
 	t = c.asking(e, "condition", func(r *request) bool { return r.evicts })
@@ -326,9 +329,12 @@ func (t truth) beside(e *entry, all []*request) string {
 	}
 	by := t.makers[0]
 	for _, r := range all {
+		together := !r.sent.After(by.answered) && !by.sent.After(r.answered)
 		switch {
+		case by.deletes && r.deletes && r != by && r.ok() && together && slices.Contains(r.items, e.UID):
+			return "two at once delete or evict it"
 		case r == by || r.resource != e.Resource || r.ns != e.Namespace || r.name != e.Name:
-		case r.version == e.ResourceVersion && !r.sent.After(by.answered) && !by.sent.After(r.answered):
+		case r.version == e.ResourceVersion && together:
 			return "beside one without effect in the same moment"
 		case r.code == 0 && !r.sent.After(by.answered) && by.sent.Sub(r.answered) < 10*time.Second:
 			return "beside one that was given up"

@@ -306,6 +306,8 @@ func could(x *is, r *audit.Request) bool {
 		return false
 	case r.Verb == "delete" && (x.manager != "" || !ofDeletion(x)):
 		return false
+	case x.manager != "" && r.Subresource != x.Unquoted(line.FieldSubresource):
+		return false
 	case x.manager != "" && r.Manager != "" && x.manager != r.Manager:
 		return false
 	case !x.written.IsZero():
@@ -336,11 +338,10 @@ func (m *matching) exact(x *is) []*audit.Request {
 			all = append(all, r)
 		}
 	}
-	for _, proven := range []func(*audit.Request) bool{strong, weak} {
-		if slices.ContainsFunc(all, proven) {
-			all = slices.DeleteFunc(all, func(r *audit.Request) bool { return !proven(r) })
-			break
-		}
+	if slices.ContainsFunc(all, strong) {
+		all = slices.DeleteFunc(all, func(r *audit.Request) bool { return !strong(r) })
+	} else if slices.ContainsFunc(all, weak) { // an answer without managedFields says nothing
+		all = slices.DeleteFunc(all, func(r *audit.Request) bool { return !weak(r) && !r.Touched.IsZero() })
 	}
 	if len(all) > 0 && !strong(all[0]) {
 		all = firstOf(all) // the others found it there
@@ -414,6 +415,11 @@ func (m *matching) shortened(x *is) {
 func earliest(x *is, all []*audit.Request, at time.Time) []*audit.Request {
 	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.Failed || !r.Whole }) {
 		return all // it may have done nothing, or be a dry run, as its body is not logged
+	}
+	for _, r := range slices.Clone(all) {
+		if matchOf([]*audit.Request{r}) == audit.UID { // what comes after its answer finds it done
+			all = slices.DeleteFunc(all, func(later *audit.Request) bool { return later.Received.After(r.Answered) })
+		}
 	}
 	var created time.Time
 	metadata := rawjson.Pick(x.Object, "metadata")[0]
