@@ -283,6 +283,8 @@ func (r *run) count(e *entry, made truth, all []*request) {
 		made.what = beside
 	}
 	switch {
+	case len(made.makers) == 0:
+		made.what = "not known to the test"
 	case len(made.makers) > 1 && !silent[made.what]:
 		made.what = "two at once delete or evict it"
 	case len(made.makers) == 1 && made.makers[0].code == 0:
@@ -298,7 +300,7 @@ func (r *run) count(e *entry, made truth, all []*request) {
 	if is == right {
 		r.result.matches[e.Person.Match]++
 	}
-	bad := is == wrong || is == unknown || is == nobody && r.level == "RequestResponse" && !silent[made.what]
+	bad := is == wrong || is == unknown && e.Person != nil || is == nobody && r.level == "RequestResponse" && !silent[made.what]
 	if !bad {
 		return
 	}

@@ -84,7 +84,7 @@ func (q *Requests) Add(r audit.Request) {
 		for _, uid := range r.Items {
 			q.deletions[uid] = append(q.deletions[uid], &r)
 		}
-		if len(r.Items) == 0 && (r.Failed || !r.Whole) {
+		if r.Failed || !r.Listed {
 			q.collections[of] = append(q.collections[of], &r)
 		}
 		return

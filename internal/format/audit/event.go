@@ -38,8 +38,9 @@ type Request struct {
 	Whole bool
 	// Grace is the grace period that a deletion names, in seconds; empty where it names none, or that is not logged.
 	Grace string
-	// Items are the uids of the objects in the answer to a deletecollection.
-	Items []string
+	// Items are the uids of the objects in the answer to a deletecollection; Listed reports that this is logged.
+	Items  []string
+	Listed bool
 }
 
 // writing are the verbs of requests that write.
@@ -184,6 +185,7 @@ func (r *Request) takeAnswer(answer []byte) {
 		return
 	}
 	if r.Verb == "deletecollection" {
+		r.Listed = true
 		for item := range rawjson.Elements(is[3]) {
 			if uid := text(rawjson.Pick(rawjson.Pick(item, "metadata")[0], "uid")[0]); uid != "" {
 				r.Items = append(r.Items, uid)
