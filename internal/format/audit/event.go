@@ -185,7 +185,7 @@ func (r *Request) takeAnswer(answer []byte) {
 		return
 	}
 	if r.Verb == "deletecollection" {
-		r.Listed = true
+		r.Listed = is[3] != nil
 		for item := range rawjson.Elements(is[3]) {
 			if uid := text(rawjson.Pick(rawjson.Pick(item, "metadata")[0], "uid")[0]); uid != "" {
 				r.Items = append(r.Items, uid)
