@@ -217,8 +217,9 @@ func (m *matching) line(l *line.Fields) {
 		return
 	}
 	if len(all) > 0 {
-		if stream := x.Unquoted(line.FieldStream); len(all) == 1 && strong(all[0]) && all[0].Received.After(m.since[stream]) {
-			m.since[stream] = all[0].Received
+		stream, at := x.Unquoted(line.FieldStream), all[0].Received
+		if len(all) == 1 && strong(all[0]) && at.After(m.since[stream]) {
+			m.since[stream] = at
 		}
 		m.found(x, all, audit.Exact)
 		return
@@ -321,9 +322,8 @@ func could(x *is, r *audit.Request) bool {
 // ofDeletion reports whether a deletion may have changed what a line says. Else it has found the object being deleted.
 func ofDeletion(x *is) bool {
 	changes := x.Value(line.FieldChanges)
-	return changes == nil || slices.ContainsFunc([]string{deletion, `"foregroundDeletion"`, `"orphan"`}, func(s string) bool {
-		return bytes.Contains(changes, []byte(s))
-	})
+	notes := []string{deletion, `"foregroundDeletion"`, `"orphan"`}
+	return changes == nil || slices.ContainsFunc(notes, func(s string) bool { return bytes.Contains(changes, []byte(s)) })
 }
 
 // deletion begins the paths of what the server notes of a deletion.

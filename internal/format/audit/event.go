@@ -26,8 +26,8 @@ type Request struct {
 	Removed bool
 	// Before is the version of the object in the request: a write is refused if that is not the present one.
 	Before string
-	// Failed reports that the answer is a fault of the server, or that nobody waited for it: the request has written, or
-	// it has not.
+	// Failed reports that the answer is a fault of the server, or that nobody waited for it: the request may have
+	// written.
 	Failed bool
 	// Created reports that the answer's status is 201.
 	Created bool
