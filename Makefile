@@ -41,7 +41,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) quick unit model subjects cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build image sbom vuln limits controlplane test $(TEST_STEPS) quick unit model subjects cc crash torture kill takeovers trouble test-skew test-person test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -149,6 +149,9 @@ trouble: ## how often a server in trouble is asked, as a table
 
 test-skew: cc ## conformance and main scenarios on older servers, and without streamed lists (about 15 minutes)
 	@go run ./test/cluster/skew
+
+test-person: ## who is named for 10,000 writes of five users, on three servers at three levels of the audit log (about 10 minutes)
+	go run ./test/person
 
 # Needs root, and the programs of Debian's packages chromium, prometheus and rsyslog, whose services may stay off: what
 # is not there fails the test that runs it. -update writes what is generated: the overlays' rights, the chart's copies.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,15 @@ func TestAudit(t *testing.T) {
 		if strings.Contains(out, "\x1b[2J") {
 			t.Errorf("%v: what a name says to a terminal", c.args)
 		}
+	}
+	torn := slices.Clone(side)
+	torn[len(torn)-20] ^= 1
+	if err := os.WriteFile(journal+".audit", torn, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, notes, status := ask("history", "cm/settings", "-n", "shop"); status != 0 || strings.Contains(out, "dev-1") ||
+		!strings.Contains(notes, "journal.jsonl.audit: lines ") {
+		t.Errorf("with a damaged block, status %d: %s%s", status, out, notes)
 	}
 	if err := os.WriteFile(journal+".audit", []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package person
+package main
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,8 @@ import (
 	"kubejournal/test/program"
 	"kubejournal/test/workload"
 )
+
+const patience = 2 * time.Minute
 
 // TestFollowed has a daemon follow the audit log while two users write, the server rotates it, and the daemon is killed:
 // each change has its user a minute later. What a run over the same logs says then is what is there already.

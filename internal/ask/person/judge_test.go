@@ -201,7 +201,7 @@ func (s *server) step() {
 		s.rv++
 		o.rv, o.asked, o.grace = s.rv, at, 0
 		was := s.answer(o, "", time.Time{})
-		by := s.note(who{"system:node:a", "", "kubelet"}, "delete", o, "", 200, received, answered, "", map[string]any{"kind": "DeleteOptions"}, was)
+		by := s.note(who{"system:node:a", "", "kubelet"}, "delete", o, "", 200, received, answered, "", map[string]any{"kind": "DeleteOptions", "gracePeriodSeconds": 0}, was)
 		s.touched(o, received)
 		s.line("MODIFIED", o, "", at, time.Time{}, by)
 		s.unsure[s.seq] = true
@@ -229,7 +229,7 @@ func (s *server) step() {
 		if n == 3 {
 			o.by = s.note(p, "delete", o, "", 200, received, answered, "", map[string]any{"kind": "DeleteOptions"}, s.answer(o, "", time.Time{}))
 		} else {
-			o.by = s.note(p, "create", o, "eviction", 201, received, answered, "", nil, map[string]any{"kind": "Status"})
+			o.by = s.note(p, "create", o, "eviction", 201, received, answered, "", map[string]any{"kind": "Eviction"}, map[string]any{"kind": "Status"})
 		}
 		s.line("MODIFIED", o, "", at, at, o.by)
 		s.last[o.uid] = &write{answered, s.seq}

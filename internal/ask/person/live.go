@@ -220,7 +220,7 @@ func (l *Live) line(x *line.Fields) {
 		l.ended = append(l.ended, uid)
 		return // that was found out as the deletion was asked for
 	}
-	if len(m.pending) > n && !l.counts(&m.pending[n]) {
+	if slices.ContainsFunc(m.pending[n:], func(f found) bool { return !l.counts(&f) }) {
 		m.pending = m.pending[:n]
 		if _, now := m.askers[uid]; now && !asked {
 			m.askers[uid] = nil

@@ -6,6 +6,7 @@
 package person
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -24,6 +25,8 @@ const (
 	skew = 2 * time.Second
 	// delay is how much later than its answer the line of a request is received where nothing holds it up.
 	delay = 10 * time.Second
+	// apart is how far the clocks of several API servers may lie apart.
+	apart = time.Second
 	// margin is how much sooner than any line of which the request is certain one may be received after its request.
 	margin = 50 * time.Millisecond
 )
@@ -84,7 +87,7 @@ func (q *Requests) add(r *audit.Request) bool {
 		for _, uid := range r.Items {
 			q.deletions[uid] = append(q.deletions[uid], r)
 		}
-		if len(r.Items) == 0 && !r.Whole {
+		if r.Failed || !r.Listed {
 			q.collections[of] = append(q.collections[of], r)
 		}
 		return true
@@ -153,12 +156,14 @@ type matching struct {
 	fits    map[fit]int                 // how many lines
 	askers  map[string][]*audit.Request // for the deletion of an object, by uid
 	pending []found
-	soonest time.Duration // how long after its request a line was received at least: the clocks may differ
+	since   map[string]time.Time // before which no request was over that makes the next line, by stream
+	soonest time.Duration        // how long after its request a line was received at least: the clocks may differ
 }
 
 func newMatching(q *Requests) *matching {
 	return &matching{
-		Requests: q, fits: make(map[fit]int), askers: make(map[string][]*audit.Request), soonest: skew,
+		Requests: q, fits: make(map[fit]int), askers: make(map[string][]*audit.Request),
+		since: make(map[string]time.Time), soonest: skew,
 		Result: Result{Named: make(map[audit.Match]int)},
 	}
 }
@@ -188,6 +193,7 @@ type is struct {
 	*line.Fields
 	uid, version, manager string
 	written               time.Time // zero where the line does not say
+	of                    line.Type // a request makes one line of it at most
 	live                  bool      // it was received as its change was made, if nothing held it up
 	selects               bool      // its stream has a selector
 }
@@ -199,7 +205,7 @@ func (m *matching) line(l *line.Fields) {
 	}
 	x := &is{
 		Fields: l, uid: l.Unquoted(line.FieldUID), version: l.Unquoted(line.FieldResourceVersion),
-		manager: l.Unquoted(line.FieldManager), live: l.Origin() == line.FromWatch, selects: l.StreamName().Selects(),
+		of: typ, manager: l.Unquoted(line.FieldManager), live: l.Origin() == line.FromWatch, selects: l.StreamName().Selects(),
 	}
 	if l.Time.Before(m.oldest.Add(-skew)) || x.uid == "" {
 		return
@@ -216,11 +222,20 @@ func (m *matching) line(l *line.Fields) {
 		m.asked(x, at)
 		return
 	}
-	if all := m.exact(x); len(all) > 0 {
+	all := m.exact(x)
+	if m.indirect(x, all) {
+		return
+	}
+	if len(all) > 0 {
+		stream, at := x.Unquoted(line.FieldStream), all[0].Received
+		if len(all) == 1 && strong(all[0]) && at.After(m.since[stream]) {
+			m.since[stream] = at
+		}
 		m.found(x, all, audit.Exact)
 		return
 	}
 	m.named(x)
+	m.shortened(x)
 }
 
 // found notes the requests of which one made the line.
@@ -230,7 +245,7 @@ func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
 	}
 	by := all[0]
 	f := found{
-		fit: fit{by, x.Type()}, seq: x.Seq, line: audit.LineSum(x.Text(line.FieldID)), match: match,
+		fit: fit{by, x.of}, seq: x.Seq, line: audit.LineSum(x.Text(line.FieldID)), match: match,
 		at: x.Time, since: by.Received,
 		after: x.Time.Sub(by.Received), timed: !strong(by) && !weak(by) && x.written.IsZero(),
 	}
@@ -245,7 +260,7 @@ func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
 			f.since = r.Received
 		}
 		if match == audit.Name {
-			m.fits[fit{r, x.Type()}]++
+			m.fits[fit{r, x.of}]++
 		}
 	}
 	m.pending = append(m.pending, f)
@@ -311,6 +326,10 @@ func could(x *is, r *audit.Request) bool {
 		return true
 	case r.Verb == "update" && r.Before == r.Version: // nothing changed
 		return false
+	case r.Verb == "delete" && (x.manager != "" || !ofDeletion(x)):
+		return false
+	case x.manager != "" && r.Subresource != x.Unquoted(line.FieldSubresource):
+		return false
 	case x.manager != "" && r.Manager != "" && x.manager != r.Manager:
 		return false
 	case !x.written.IsZero():
@@ -321,6 +340,16 @@ func could(x *is, r *audit.Request) bool {
 	return x.live && x.Time.Before(r.Answered.Add(delay))
 }
 
+// ofDeletion reports whether a deletion may have changed what a line says. Else it has found the object being deleted.
+func ofDeletion(x *is) bool {
+	changes := x.Value(line.FieldChanges)
+	notes := []string{deletion, `"foregroundDeletion"`, `"orphan"`}
+	return changes == nil || slices.ContainsFunc(notes, func(s string) bool { return bytes.Contains(changes, []byte(s)) })
+}
+
+// deletion begins the paths of what the server notes of a deletion.
+const deletion = `"/metadata/deletion`
+
 // exact returns the requests of which one wrote the version: those that it is the answer of, but for those that found
 // it there.
 func (m *matching) exact(x *is) []*audit.Request {
@@ -330,16 +359,26 @@ func (m *matching) exact(x *is) []*audit.Request {
 			all = append(all, r)
 		}
 	}
-	for _, proven := range []func(*audit.Request) bool{strong, weak} {
-		if slices.ContainsFunc(all, proven) {
-			all = slices.DeleteFunc(all, func(r *audit.Request) bool { return !proven(r) })
-			break
+	if slices.ContainsFunc(all, strong) {
+		all = slices.DeleteFunc(all, func(r *audit.Request) bool { return !strong(r) })
+	} else if slices.ContainsFunc(all, weak) { // an answer without managedFields says nothing
+		all = slices.DeleteFunc(all, func(r *audit.Request) bool { return !weak(r) && !r.Touched.IsZero() })
+	}
+	if len(all) > 0 && !strong(all[0]) {
+		all = firstOf(all) // the others found it there
+		for _, r := range m.byName[nameOf(x)] {
+			if r.Failed && !r.Received.After(all[0].Answered) && !m.over(x, r) && perhaps(x, r) {
+				all = append(all, r) // the first one has found it there too, perhaps
+			}
 		}
 	}
-	if len(all) > 1 && !strong(all[0]) {
-		all = firstOf(all) // the others found it there
-	}
 	return all
+}
+
+// nameOf names the object of a line.
+func nameOf(x *is) object {
+	return objectOf(x.Unquoted(line.FieldGroup), x.Unquoted(line.FieldResource), x.Unquoted(line.FieldNamespace),
+		x.Unquoted(line.FieldName))
 }
 
 // deletionAsked returns when the object's deletion was asked for, as the object says.
@@ -357,26 +396,60 @@ func deletionAsked(x *is) (at time.Time, ok bool) {
 // for.
 func (m *matching) asked(x *is, at time.Time) {
 	all, unnamed := m.deleting(x, func(r *audit.Request) bool {
-		return during(r, at) && (r.Version == "" || r.Version == x.version || x.Type() == line.Deleted)
+		// Of a pod without grace the answer has the version after this one.
+		return during(r, at) && (r.Version == "" || !line.Later(x.version, r.Version) || x.Type() == line.Deleted)
 	})
-	var created time.Time
-	metadata := rawjson.Pick(x.Object, "metadata")[0]
-	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
-	// In the second in which it was created, what was deleted by its name may have been another object of this name.
-	if match := matchOf(all); match == audit.UID || !created.IsZero() && created.Before(at) {
-		all = firstOf(all)
-	}
+	all = earliest(x, all, at)
 	if unnamed {
 		all = nil
 	}
 	match := matchOf(all)
 	if x.Type() == line.Modified {
 		m.askers[x.uid] = all
-		if len(all) > 0 && all[0].Version != "" {
+		if len(all) > 0 && all[0].Version == x.version {
 			match = audit.Exact
 		}
 	}
 	m.found(x, all, match)
+}
+
+// shortened notes which request has left an object that is being deleted less time. It may have removed the object too,
+// with a later version.
+func (m *matching) shortened(x *is) {
+	if !x.live || x.manager != "" || !bytes.Contains(x.Value(line.FieldChanges), []byte(deletion)) {
+		return
+	}
+	metadata := rawjson.Pick(x.Object, "metadata")[0]
+	left := string(rawjson.Pick(metadata, "deletionGracePeriodSeconds")[0])
+	all, unnamed := m.deleting(x, func(r *audit.Request) bool {
+		return (r.Version == "" || line.Later(r.Version, x.version)) && (r.Grace == left || !r.Whole) &&
+			!r.Received.After(x.Time.Add(skew)) && x.Time.Before(r.Answered.Add(delay)) && !m.over(x, r)
+	})
+	if !unnamed {
+		x.of = "less grace"
+		m.found(x, all, matchOf(all))
+	}
+}
+
+// earliest returns the requests of which one did at a time what each asks for: the first one, as later ones find it
+// done.
+func earliest(x *is, all []*audit.Request, at time.Time) []*audit.Request {
+	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.Failed || !r.Whole }) {
+		return all // it may have done nothing, or be a dry run, as its body is not logged
+	}
+	for _, r := range slices.Clone(all) {
+		if matchOf([]*audit.Request{r}) == audit.UID { // what comes after its answer finds it done
+			all = slices.DeleteFunc(all, func(later *audit.Request) bool { return later.Received.After(r.Answered) })
+		}
+	}
+	var created time.Time
+	metadata := rawjson.Pick(x.Object, "metadata")[0]
+	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
+	// In the second in which it was created, what was asked for by its name may have met another object of this name.
+	if matchOf(all) == audit.UID || !created.IsZero() && created.Before(at) {
+		return firstOf(all)
+	}
+	return all
 }
 
 // matchOf returns how it is known what requests have deleted: by name, where one of them says no more.
@@ -425,7 +498,12 @@ func (m *matching) deleted(x *is) {
 		}
 		return r.Removed && r.Whole
 	})
-	if !unnamed {
+	told := slices.DeleteFunc(slices.Clone(all), func(r *audit.Request) bool {
+		return r.Verb != "delete" || !r.Removed || !r.Whole
+	})
+	if whole && len(told) == 1 { // the others came too late: it was not being deleted before
+		m.found(x, told, audit.UID)
+	} else if !unnamed {
 		m.found(x, all, matchOf(all))
 	}
 }
@@ -433,14 +511,16 @@ func (m *matching) deleted(x *is) {
 // deleting returns the requests that may have deleted an object. unnamed reports that so may the deletion of a
 // collection, of which it is not known what it deleted.
 func (m *matching) deleting(x *is, fits func(*audit.Request) bool) (all []*audit.Request, unnamed bool) {
-	of := objectOf(x.Unquoted(line.FieldGroup), x.Unquoted(line.FieldResource), x.Unquoted(line.FieldNamespace), "")
+	of := nameOf(x)
+	name := of.name
+	of.name = ""
 	unnamed = slices.ContainsFunc(m.collections[of], fits)
 	for _, r := range m.deletions[x.uid] {
 		if fits(r) {
 			all = append(all, r)
 		}
 	}
-	of.name = x.Unquoted(line.FieldName)
+	of.name = name
 	for _, r := range m.byName[of] {
 		evicts := r.Verb == "create" && r.Subresource == "eviction"
 		if (r.Verb == "delete" && r.Subresource == "" || evicts) && fits(r) {
@@ -456,15 +536,83 @@ func (m *matching) named(x *is) {
 		return
 	}
 	var all []*audit.Request
-	of := objectOf(x.Unquoted(line.FieldGroup), x.Unquoted(line.FieldResource), x.Unquoted(line.FieldNamespace),
-		x.Unquoted(line.FieldName))
-	added := x.Type() == line.Added
-	for _, r := range m.byName[of] {
-		writes := r.Verb == "update" || r.Verb == "patch" || added && r.Verb == "create"
-		if writes && r.Created == added && r.Subresource == x.Unquoted(line.FieldSubresource) &&
-			r.Manager == x.manager && during(r, x.written) && !r.Received.After(x.Time.Add(skew)) {
+	for _, r := range m.byName[nameOf(x)] {
+		if writes(x, r) {
 			all = append(all, r)
 		}
 	}
 	m.found(x, all, audit.Name)
+}
+
+// indirect notes the request that had the API server write a pod in nobody's name: its binding, or its eviction before
+// that sets deletionTimestamp. ok is false for a line that is not such a one. What is answered with it has found it
+// there, but for a write of the status, which may have any condition.
+func (m *matching) indirect(x *is, answered []*audit.Request) (ok bool) {
+	subresource, at := wroteIndirectly(x)
+	if !x.live || x.manager != "" || subresource == "" ||
+		slices.ContainsFunc(answered, func(r *audit.Request) bool { return r.Subresource == "status" }) {
+		return false
+	}
+	var all []*audit.Request
+	for _, r := range m.byName[nameOf(x)] {
+		if r.Verb == "create" && r.Subresource == subresource && during(r, at) && !r.Received.After(x.Time.Add(skew)) {
+			all = append(all, r)
+		}
+	}
+	x.of = line.Type(subresource)
+	m.found(x, earliest(x, all, at), audit.Name)
+	return true
+}
+
+// wroteIndirectly returns the subresource through which a line was written, as its changes say, and the time of the
+// condition that this has left.
+func wroteIndirectly(x *is) (subresource string, at time.Time) {
+	if x.Unquoted(line.FieldResource) != "pods" {
+		return "", at
+	}
+	condition := ""
+	for change := range rawjson.Elements(x.Value(line.FieldChanges)) {
+		is := rawjson.Pick(change, "op", "path", "value")
+		path := rawjson.Inside(is[1])
+		switch {
+		case string(rawjson.Inside(is[0])) != "add":
+		case string(path) == "/spec/nodeName":
+			subresource, condition = "binding", "PodScheduled"
+		case bytes.HasPrefix(path, []byte("/status/conditions")) && bytes.Contains(is[2], []byte(`"EvictionByEvictionAPI"`)):
+			subresource, condition = "eviction", "DisruptionTarget"
+		}
+	}
+	conditions := rawjson.Pick(rawjson.Pick(x.Object, "status")[0], "conditions")[0]
+	for c := range rawjson.Elements(conditions) {
+		is := rawjson.Pick(c, "type", "lastTransitionTime")
+		if string(rawjson.Inside(is[0])) == condition && at.UnmarshalText(rawjson.Inside(is[1])) != nil {
+			return "", time.Time{}
+		}
+	}
+	return subresource, at
+}
+
+// over reports whether a request was over before the one was received that made an earlier line of the stream, whose
+// lines are in the order in which they were made.
+func (m *matching) over(x *is, r *audit.Request) bool {
+	return r.Answered.Add(apart).Before(m.since[x.Unquoted(line.FieldStream)])
+}
+
+// perhaps reports whether a request that has failed may have made a line.
+func perhaps(x *is, r *audit.Request) bool {
+	switch {
+	case !x.written.IsZero():
+		return writes(x, r)
+	case r.Verb != "update" && r.Verb != "patch" || r.Received.After(x.Time.Add(skew)):
+		return false
+	}
+	return x.live && x.Time.Before(r.Answered.Add(delay))
+}
+
+// writes reports whether a request of which no answer is logged fits what a line says of its writer.
+func writes(x *is, r *audit.Request) bool {
+	added := x.Type() == line.Added
+	can := r.Verb == "update" || r.Verb == "patch" || added && r.Verb == "create"
+	return can && (r.Failed || r.Created == added) && r.Subresource == x.Unquoted(line.FieldSubresource) &&
+		r.Manager == x.manager && during(r, x.written) && !r.Received.After(x.Time.Add(skew))
 }

@@ -26,6 +26,9 @@ type Request struct {
 	Removed bool
 	// Before is the version of the object in the request: a write is refused if that is not the present one.
 	Before string
+	// Failed reports that the answer is a fault of the server, or that nobody waited for it: the request may have
+	// written.
+	Failed bool
 	// Created reports that the answer's status is 201.
 	Created bool
 	// Touched is the last time in the managedFields of the answer, in whole seconds; zero where they are not logged.
@@ -33,8 +36,11 @@ type Request struct {
 	// Whole reports that the body of the request or of the answer is logged. Of others it is not known whether a
 	// deletion was a dry run.
 	Whole bool
-	// Items are the uids of the objects in the answer to a deletecollection.
-	Items []string
+	// Grace is the grace period that a deletion names, in seconds; empty where it names none, or that is not logged.
+	Grace string
+	// Items are the uids of the objects in the answer to a deletecollection; Listed reports that this is logged.
+	Items  []string
+	Listed bool
 }
 
 // writing are the verbs of requests that write.
@@ -108,9 +114,12 @@ func parseEvent(event []byte) (r Request, ok bool) {
 			if r.Whole = true; isDryRun(v) {
 				return r, false
 			}
+			is := rawjson.Pick(v, "gracePeriodSeconds", "deleteOptions")
+			r.Grace = grace(is[0]) + grace(rawjson.Pick(is[1], "gracePeriodSeconds")[0])
 		}
 	}
-	if stage != "ResponseComplete" || !writing[r.Verb] || code/100 != 2 || r.Resource == "" ||
+	r.Failed = code/100 == 5
+	if stage != "ResponseComplete" || !writing[r.Verb] || code/100 != 2 && !r.Failed || r.Resource == "" ||
 		r.Received.IsZero() || r.User == "" {
 		return r, false
 	}
@@ -127,6 +136,9 @@ func parseEvent(event []byte) (r Request, ok bool) {
 	}
 	if query.Has("dryRun") {
 		return r, false
+	}
+	if query.Has("gracePeriodSeconds") {
+		r.Grace = grace([]byte(query.Get("gracePeriodSeconds")))
 	}
 	r.Created = code == 201
 	r.Manager = managerOf(query.Get("fieldManager"), r.Agent)
@@ -173,6 +185,7 @@ func (r *Request) takeAnswer(answer []byte) {
 		return
 	}
 	if r.Verb == "deletecollection" {
+		r.Listed = is[3] != nil
 		for item := range rawjson.Elements(is[3]) {
 			if uid := text(rawjson.Pick(rawjson.Pick(item, "metadata")[0], "uid")[0]); uid != "" {
 				r.Items = append(r.Items, uid)
@@ -192,6 +205,14 @@ func (r *Request) takeAnswer(answer []byte) {
 			r.Touched = at
 		}
 	}
+}
+
+// grace returns a number of seconds, and nothing else that an object may have there.
+func grace(v []byte) string {
+	if _, err := strconv.ParseInt(string(v), 10, 64); err != nil {
+		return ""
+	}
+	return string(v)
 }
 
 // isDryRun reports whether options that were sent as a body ask for one, those of an eviction too.

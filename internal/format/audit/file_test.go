@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kubejournal/internal/format/segment"
+	"kubejournal/internal/host/disk"
+	"kubejournal/test/faultdisk"
 )
 
 func entry(seq int, user, id string, match Match) Entry {
@@ -177,4 +179,51 @@ func TestTogether(t *testing.T) {
 	if is := all(t, path, 30); len(is) != 20 {
 		t.Errorf("%d of 20 are there", len(is))
 	}
+}
+
+// TestMergeFaults has each operation of a disk fail, or the process be killed there, while entries are added: the file
+// is the old one or the new one, and another run makes it the new one.
+func TestMergeFaults(t *testing.T) {
+	add := func(first int) (all []Entry) {
+		for seq := first; seq < first+1500; seq++ {
+			all = append(all, entry(seq, fmt.Sprint("user", seq%7), fmt.Sprint(seq), Exact))
+		}
+		return all
+	}
+	runs := 0
+	for _, fault := range faultdisk.Faults {
+		for n := 1; ; n++ {
+			path := filepath.Join(t.TempDir(), "journal.jsonl")
+			if _, err := Merge(path, 0, add(1)); err != nil {
+				t.Fatal(err)
+			}
+			old := all(t, path, 4000)
+			d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+				if op.N == n {
+					return fault
+				}
+				return faultdisk.None
+			})
+			fsys = d
+			_, err := Merge(path, 0, add(1001))
+			fsys = disk.OS
+			if d.Ops() < n {
+				break
+			}
+			runs++
+			is := all(t, path, 4000)
+			if len(is) != len(old) && len(is) != 2500 || err == nil && len(is) != 2500 {
+				t.Errorf("%s of operation %d: %d lines have a person, before it were %d; %v", fault, n, len(is), len(old), err)
+			}
+			for seq, user := range is {
+				if user != fmt.Sprint("user", seq%7) {
+					t.Fatalf("%s of operation %d: line %d has the person %s", fault, n, seq, user)
+				}
+			}
+			if _, err := Merge(path, 0, add(1001)); err != nil || len(all(t, path, 4000)) != 2500 {
+				t.Errorf("%s of operation %d: another run leaves %d lines; %v", fault, n, len(all(t, path, 4000)), err)
+			}
+		}
+	}
+	t.Logf("%d faults", runs)
 }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestUsers is a short run of the program: RequestResponse names who made each line, and Metadata nobody else.
+func TestUsers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not in make quick")
+	}
+	var out, notes strings.Builder
+	args := []string{"-writes", "1000", "-versions", "newest", "-levels", "RequestResponse,Metadata"}
+	if status := command(t.Context(), args, &out, &notes); status != 0 {
+		t.Errorf("status %d\n%s", status, notes.String())
+	}
+	t.Log(out.String())
+}
+
+// TestJudge has the judge see a line that names another request, and one that names nobody.
+func TestJudge(t *testing.T) {
+	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	world := &town{requests: []*request{
+		{mark: first + 1, user: "alice", what: "create", code: 201, uid: "U", version: "5", sent: at, answered: at.Add(time.Second)},
+		{mark: first + 2, user: "bob", what: "patch without effect", code: 200, uid: "U", version: "5", sent: at, answered: at.Add(time.Second)},
+	}}
+	const line = `{"seq":1,"time":"2026-11-20T14:00:00Z","type":"ADDED","origin":"watch","uid":"U","resourceVersion":"5","object":{"metadata":{"annotations":{"truth":"100001"}}}`
+	for person, want := range map[string]verdict{
+		``: nobody,
+		`,"person":{"user":"system:serviceaccount:kube-system:alice","auditID":"truth-100001"}`:                       right,
+		`,"person":{"user":"system:serviceaccount:kube-system:bob","auditID":"truth-100002"}`:                         wrong,
+		`,"person":{"user":"system:serviceaccount:kube-system:alice","auditID":"truth-100001","impersonated":"root"}`: wrong,
+	} {
+		e, err := parse([]byte(line + person + "}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made, ok := world.court().of(&e); !ok || made.judge(&e) != want {
+			t.Errorf("%s: %d, not %d", person, made.judge(&e), want)
+		}
+	}
+}
