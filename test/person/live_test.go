@@ -13,6 +13,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,6 +25,8 @@ import (
 )
 
 const patience = 2 * time.Minute
+
+var configmaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
 // TestFollowed has a daemon follow the audit log while two users write, the server rotates it, and the daemon is killed:
 // each change has its user a minute later. What a run over the same logs says then is what is there already.
@@ -103,7 +107,9 @@ func TestFollowed(t *testing.T) {
 			user := []string{"alice", "bob"}[(i+round)%2]
 			maps := users[user].Resource(configmaps).Namespace("default")
 			name := fmt.Sprintf("map-%d-%d", round, i)
-			o := object("v1", "ConfigMap", name, map[string]any{"data": map[string]any{"a": filler}})
+			o := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"a": filler},
+			}}
 			o.SetNamespace("default")
 			made, err := maps.Create(ctx, o, metav1.CreateOptions{})
 			if err != nil {
@@ -122,7 +128,11 @@ func TestFollowed(t *testing.T) {
 	named := func() error {
 		missing := len(want)
 		for text := range bytes.Lines(run("history", "--journal", "journal.jsonl", "--all", "-o", "json")) {
-			var l line
+			var l struct {
+				Seq                         int
+				Type, Name, ResourceVersion string
+				Person                      *struct{ User string }
+			}
 			if err := json.Unmarshal(text, &l); err != nil {
 				return program.Final(err)
 			}

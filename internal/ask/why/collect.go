@@ -62,7 +62,7 @@ func (w *asker) collected(own *object, v *Version, waiting bool) *cause {
 	if waits != waiting {
 		return nil
 	}
-	c.why = "its owner is gone" // that it was the garbage collector who deleted it, no line says
+	c.why = "its owner is gone"
 	if len(owners) > 1 {
 		c.why = "its owners are gone"
 	}

@@ -211,6 +211,9 @@ func (w *asker) follow(o *object, v, shown *Version, exact bool, what string) {
 	}
 	c.proven = c.proven && exact
 	l.Why, l.Rule, l.Certain = c.why, c.rule.name, c.certain()
+	if c.rule.name == "garbage-collection" && userOf(by) == "system:serviceaccount:kube-system:generic-garbage-collector" {
+		l.Why = "garbage collected: " + l.Why // without a user no line says who deleted it
+	}
 	_, l.Own = deleters[c.rule.name]
 	for _, p := range c.lines {
 		l.Lines = append(l.Lines, p.Seq)
