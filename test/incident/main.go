@@ -21,6 +21,7 @@
 //	endings.go   more steps: how objects end, and pods fail
 //	why.go       what kubejournal why says of each, against the audit log
 //	whyrules.go  what has to be true of a link, by its rule
+//	persons.go   whom kubejournal audit names, at each level of the audit log
 //	ask.go       asks kubejournal, and reads its answers
 //	questions.go what is asked, what the answers have to be, and the restore of what was deleted
 //	manifests/   what is applied, and kubejournal's config
@@ -36,6 +37,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"kubejournal/test/program"
 )
 
 func main() {
@@ -61,7 +64,7 @@ func run(ctx context.Context, x *incident, load int, strict, judge bool) (err er
 		return err
 	}
 	if judge {
-		return x.why(ctx)
+		return x.judgeAgain(ctx)
 	}
 	defer func() { err = errors.Join(err, x.clear()) }()
 	if err := x.setUp(ctx); err != nil {
@@ -92,6 +95,20 @@ func run(ctx context.Context, x *incident, load int, strict, judge bool) (err er
 	return x.finish(ctx, strict)
 }
 
+// judgeAgain asks about what another run has left.
+func (x *incident) judgeAgain(ctx context.Context) (err error) {
+	if x.work, err = os.MkdirTemp("", "kubejournal-incident-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(x.work)) }()
+	if x.program == "" {
+		if x.program, err = program.Build(ctx, x.work); err != nil {
+			return err
+		}
+	}
+	return errors.Join(x.why(ctx), x.persons(ctx))
+}
+
 // finish lets everything come to rest, ends kubejournal and checks what it wrote.
 func (x *incident) finish(ctx context.Context, strict bool) error {
 	x.stopControllers()
@@ -120,7 +137,7 @@ func (x *incident) finish(ctx context.Context, strict bool) error {
 	}
 	kinds, examples, err := x.check(strict)
 	fmt.Printf("\n%s\nThe journal, and what was seen of it: %s\n", kinds, x.out)
-	return errors.Join(err, answered, x.why(ctx), x.giveBack(ctx),
+	return errors.Join(err, answered, x.why(ctx), x.persons(ctx), x.giveBack(ctx),
 		os.WriteFile(filepath.Join(x.out, "summary.txt"), []byte(kinds), 0o600),
 		os.WriteFile(filepath.Join(x.out, "writers.txt"), []byte(examples), 0o600))
 }

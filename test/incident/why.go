@@ -71,11 +71,6 @@ func (x *incident) why(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	if x.program == "" {
-		if x.program, err = program.Build(ctx, folder); err != nil {
-			return err
-		}
-	}
 	var rest []byte
 	for i := range lines {
 		if lines[i].Resource != "events" {

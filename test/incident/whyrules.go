@@ -44,6 +44,14 @@ var ruleOf = map[string]func(c *court, e *explained, i int) error{
 		}
 		return c.first(l.UID, "nobody") // the API server itself
 	},
+	"revision": func(c *court, e *explained, i int) error {
+		l := c.bySeq[e.Links[i].Seq]
+		before, now := c.change(c.ownerOf(l), "/spec/template", l)
+		if before == nil || revision(now) < revision(c.versions[l.UID][0]) {
+			return errors.New("its template was not changed since it was made")
+		}
+		return c.askedBy(l.UID, "statefulset-controller", "daemon-set-controller")
+	},
 	"node-gone": func(c *court, e *explained, i int) error {
 		return c.askedBy(e.Links[i].UID, "pod-garbage-collector")
 	},
