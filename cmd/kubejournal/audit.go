@@ -23,7 +23,8 @@ func newAuditCommand() *cobra.Command {
 		Use:   "audit FILE...",
 		Short: "Learn from audit logs which user made which change",
 		Long: `Read audit logs of the API server, and write beside the journal which user made which of its lines. From then on 'history',
-'diff', 'blame', 'why', 'get --deleted' and 'tail' (of the lines that were there when it began) show the user. The file is called like the journal, with .audit at the end.
+'diff', 'blame', 'why', 'get --deleted' and 'tail' (of the lines that were there when it began) show the user. The file is
+called like the journal, with .audit at the end.
 
 A FILE has events of audit.k8s.io/v1 as JSON, one a line, plain or gzip; - is stdin. So it may have the records in which
 clouds export them: CloudWatch (EKS), diagnostic logs and their tables (AKS), Cloud Logging (GKE).

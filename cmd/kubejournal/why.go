@@ -29,8 +29,8 @@ proves is certain.
 
 -o wide names the rule of each cause, and all lines that prove it. -o json has what names the object, question (gone, not
 running or changed), and links: of each what names its object, seq, lines (what else proves why), time, what, manager, person
-(as history has it), why, rule and certain; ends, before (changes of the minute before), restore and restoreAt (what to give back, from which line),
-giveBack, and notCovered. Several clusters have a document each. Fields may be added.
+(as history has it), why, rule and certain; ends, before (changes of the minute before), restore and restoreAt (what to give
+back, from which line), giveBack, and notCovered. Several clusters have a document each. Fields may be added.
 `
 
 func newWhyCommand() *cobra.Command {

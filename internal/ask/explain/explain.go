@@ -274,8 +274,8 @@ func (w *Why) giveBack(is *why.Answer, a *answer.Asked) string {
 	if a.Cluster != "" {
 		flags = append(slices.Clip(flags), "--cluster", a.Cluster)
 	}
-	for i := 0; i+1 < len(flags); i += 2 {
-		args = append(args, flags[i], terminal.ShellWord(flags[i+1]))
+	for pair := range slices.Chunk(flags, 2) {
+		args = append(args, pair[0], terminal.ShellWord(pair[1]))
 	}
 	return strings.Join(args, " ") + " | kubectl apply -f -"
 }
@@ -313,7 +313,7 @@ func (w *Why) text(o *answer.Output, is *why.Answer, back string) error {
 		fmt.Fprintln(o, l)
 	}
 	if is.Ends != "" {
-		fmt.Fprintln(o, "to go on: "+safe(is.Ends))
+		fmt.Fprintln(o, "to go on: "+terminal.Line(is.Ends))
 	}
 	if back != "" {
 		fmt.Fprintln(o, "give it back: "+back)
@@ -340,8 +340,6 @@ func printChanges(o *answer.Output, l *why.Link, width int) {
 		fmt.Fprintf(o, "%s%s\n", indent, rows.AppendChanges(nil, all[i:i+1], l.Object(), limit))
 	}
 }
-
-func safe(text string) string { return string(terminal.AppendRaw(nil, []byte(text))) }
 
 // table is rows of which the third cell is cut where the terminal is narrow.
 type table struct {
@@ -395,13 +393,13 @@ func (t *table) add(l *why.Link) {
 		if len(id) > short && !t.wide {
 			id = id[:short] + "…"
 		}
-		seq += "  audit " + safe(id)
+		seq += "  audit " + terminal.Line(id)
 	}
 	what := strings.ToLower(l.Kind) + " " + l.Name
 	if strings.Contains(l.What, " ") && !strings.HasPrefix(l.What, "created") {
 		what += ":"
 	}
-	t.rows = append(t.rows, [4]string{when, safe(what + " " + l.What), safe(reason), seq})
+	t.rows = append(t.rows, [4]string{when, terminal.Line(what + " " + l.What), terminal.Line(reason), seq})
 }
 
 // user returns who did so where that tells more than the manager or the rule does.

@@ -47,8 +47,12 @@ func appendTo(path string, oldest uint64, add []Entry) (appended bool, err error
 	}
 	small, gone := 0, 0
 	for _, b := range old.blocks {
-		small += btoi(b.size < smallBlock)
-		gone += btoi(b.last < oldest)
+		if b.size < smallBlock {
+			small++
+		}
+		if b.last < oldest {
+			gone++
+		}
 	}
 	last := old.blocks[len(old.blocks)-1]
 	if small > mostSmall || gone > len(old.blocks)/4 || add[0].Seq <= last.last {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -157,23 +158,11 @@ func (x *File) Of(seq uint64, id []byte) *Person {
 		}
 		x.read = n
 	}
-	at, is := slices.BinarySearchFunc(x.is, seq, func(e Entry, seq uint64) int {
-		if e.Seq < seq {
-			return -1
-		}
-		return btoi(e.Seq > seq)
-	})
+	at, is := slices.BinarySearchFunc(x.is, seq, func(e Entry, seq uint64) int { return cmp.Compare(e.Seq, seq) })
 	if !is || x.is[at].Line != LineSum(id) || x.is[at].User == "" {
 		return nil
 	}
 	return &x.is[at].Person
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // entries reads a block.
