@@ -153,7 +153,8 @@ func (j *Journal) Close() {
 	j.reader.Close()
 	j.second.Close()
 	if j.people != nil && j.people.Damaged != nil {
-		j.notice(fmt.Sprintf("%s: %v; of its lines there, no person is named", segment.AuditPath(j.path), j.people.Damaged))
+		of := segment.AuditPath(j.path)
+		j.notice(fmt.Sprintf("%s: %v; of its lines there, no person is named", of, j.people.Damaged))
 	}
 	j.people.Close()
 	for _, one := range j.each {

@@ -27,6 +27,8 @@ const (
 	delay = 10 * time.Second
 	// apart is how far the clocks of several API servers may lie apart.
 	apart = time.Second
+	// many is how many lines in a row are enough to see that the clocks of kubejournal and of the API server differ.
+	many = 8
 	// margin is how much sooner than any line of which the request is certain one may be received after its request.
 	margin = 50 * time.Millisecond
 )
@@ -153,11 +155,12 @@ func (q *Requests) Match(ctx context.Context, j *archive.Journal) (*Result, erro
 type matching struct {
 	*Requests
 	Result
-	fits    map[fit]int                 // how many lines
-	askers  map[string][]*audit.Request // for the deletion of an object, by uid
-	pending []found
-	since   map[string]time.Time // before which no request was over that makes the next line, by stream
-	soonest time.Duration        // how long after its request a line was received at least: the clocks may differ
+	fits     map[fit]int                 // how many lines
+	askers   map[string][]*audit.Request // for the deletion of an object, by uid
+	pending  []found
+	since    map[string]time.Time // before which no request was over that makes the next line, by stream
+	soonest  time.Duration        // how long after its request a line was received at least: the clocks may differ
+	untimely int                  // how many lines in a row were not received as the server says that they were written
 }
 
 func newMatching(q *Requests) *matching {
@@ -205,7 +208,8 @@ func (m *matching) line(l *line.Fields) {
 	}
 	x := &is{
 		Fields: l, uid: l.Unquoted(line.FieldUID), version: l.Unquoted(line.FieldResourceVersion),
-		of: typ, manager: l.Unquoted(line.FieldManager), live: l.Origin() == line.FromWatch, selects: l.StreamName().Selects(),
+		of: typ, manager: l.Unquoted(line.FieldManager), live: l.Origin() == line.FromWatch,
+		selects: l.StreamName().Selects(),
 	}
 	if l.Time.Before(m.oldest.Add(-skew)) || x.uid == "" {
 		return
@@ -214,6 +218,7 @@ func (m *matching) line(l *line.Fields) {
 	if len(l.Value(line.FieldEvent)) == 0 || x.manager != "" { // else by the clock of its reporter
 		x.written, _ = l.Written()
 	}
+	m.compare(x)
 	if typ == line.Deleted {
 		m.deleted(x)
 		return
@@ -236,6 +241,24 @@ func (m *matching) line(l *line.Fields) {
 	}
 	m.named(x)
 	m.shortened(x)
+}
+
+// compare notes whether a line was received about when the server says that it was written.
+func (m *matching) compare(x *is) {
+	if !x.live || x.written.IsZero() || len(x.Value(line.FieldEvent)) > 0 {
+		return
+	}
+	if after := x.Time.Sub(x.written); after < -skew || after > delay {
+		m.untimely++
+	} else {
+		m.untimely = -many // one writer's times do not hide that the clocks agree
+	}
+}
+
+// unclear reports whether the time at which a line was received does not tell which of the requests for its name made
+// it: the clocks differ, or lines were held up.
+func (m *matching) unclear(all []*audit.Request) bool {
+	return m.untimely > 0 && matchOf(all) == audit.Name
 }
 
 // found notes the requests of which one made the line.
@@ -344,7 +367,8 @@ func could(x *is, r *audit.Request) bool {
 func ofDeletion(x *is) bool {
 	changes := x.Value(line.FieldChanges)
 	notes := []string{deletion, `"foregroundDeletion"`, `"orphan"`}
-	return changes == nil || slices.ContainsFunc(notes, func(s string) bool { return bytes.Contains(changes, []byte(s)) })
+	noted := func(note string) bool { return bytes.Contains(changes, []byte(note)) }
+	return changes == nil || slices.ContainsFunc(notes, noted)
 }
 
 // deletion begins the paths of what the server notes of a deletion.
@@ -425,7 +449,7 @@ func (m *matching) shortened(x *is) {
 		return (r.Version == "" || line.Later(r.Version, x.version)) && (r.Grace == left || !r.Whole) &&
 			!r.Received.After(x.Time.Add(skew)) && x.Time.Before(r.Answered.Add(delay)) && !m.over(x, r)
 	})
-	if !unnamed {
+	if !unnamed && !m.unclear(all) {
 		x.of = "less grace"
 		m.found(x, all, matchOf(all))
 	}
@@ -503,7 +527,7 @@ func (m *matching) deleted(x *is) {
 	})
 	if whole && len(told) == 1 { // the others came too late: it was not being deleted before
 		m.found(x, told, audit.UID)
-	} else if !unnamed {
+	} else if !unnamed && !m.unclear(all) {
 		m.found(x, all, matchOf(all))
 	}
 }

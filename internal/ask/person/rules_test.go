@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestRules matches logs that a run of test/person has shown: each is a line, and requests of which at most one made it.
@@ -77,5 +78,31 @@ func TestRules(t *testing.T) {
 				t.Errorf("made by %q, not by %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestClocks has a clock of kubejournal's that is ahead of the API server's: at the time at which a deletion of alice's
+// is received, bob deleted another object of that name.
+func TestClocks(t *testing.T) {
+	for ahead, want := range map[time.Duration]string{0: "alice", time.Minute: ""} {
+		journal := filepath.Join(t.TempDir(), "journal.jsonl")
+		at := func(seconds int) string {
+			return time.Date(2026, 11, 20, 14, 0, seconds, 2e8, time.UTC).Add(ahead).Format(time.RFC3339Nano)
+		}
+		l := `{"seq":%d,"time":%q,"type":%q,"origin":"watch","id":"%[4]s/%[1]d/%[3]s","stream":"configmaps","version":"v1","resource":"configmaps","kind":"ConfigMap","namespace":"shop","name":"web","uid":%[4]q,"resourceVersion":"%[1]d",%[5]s"object":{"metadata":{"name":"web","uid":%[4]q}}}`
+		lines := fmt.Sprintf(l, 1, at(0), "ADDED", "U", `"manager":"kubectl","writtenAt":"2026-11-20T14:00:00Z",`) + "\n" +
+			fmt.Sprintf(l, 2, at(10), "DELETED", "U", "") + "\n"
+		if err := os.WriteFile(journal, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		del := `{"kind":"Event","auditID":%[1]q,"stage":"ResponseComplete","requestURI":"/x","verb":"delete","user":{"username":%[1]q},"objectRef":{"resource":"configmaps","namespace":"shop","name":"web"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-20T14:0%[2]d:10.1Z","stageTimestamp":"2026-11-20T14:0%[2]d:10.2Z"}` + "\n"
+		r := match(t, journal, []byte(fmt.Sprintf(del, "alice", 0)+fmt.Sprintf(del, "bob", 1)))
+		got := ""
+		for _, e := range r.Entries {
+			got = e.User
+		}
+		if got != want {
+			t.Errorf("%s ahead: made by %q, not by %q", ahead, got, want)
+		}
 	}
 }

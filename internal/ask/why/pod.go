@@ -30,6 +30,10 @@ func disrupted(w *asker, o *object, v *Version) *cause {
 	switch reason := str(is, "reason"); reason {
 	case "EvictionByEvictionAPI":
 		c.why = "evicted through the eviction API"
+		set, ok := o.changeOf(v, func(a, b *Version) bool {
+			return !equal(a.condition("DisruptionTarget"), is) && equal(b.condition("DisruptionTarget"), is)
+		})
+		c.proven = !ok || set.writer() == "" // the API server writes it in nobody's name
 		c.next = func() { w.drained(v) }
 		c.ends = w.audited("who evicted it")
 	case "PreemptionByScheduler":

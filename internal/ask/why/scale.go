@@ -59,7 +59,7 @@ func (w *asker) why(c *cause, o, of *object, v *Version) {
 		if down, ok := scaledFor(o, of, v); ok {
 			c.why, c.ends = "its "+of.Kind+" was scaled down", ""
 			c.next = func() { w.scaled(of, down) }
-			c.proven = down.exact
+			c.proven = down.exact && (of.Kind == "StatefulSet" || !w.enough(o, of, v))
 		} else if t, ok := outdated(of, v); ok {
 			c.rolled(w, of, t, v)
 		}

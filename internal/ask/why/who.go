@@ -1,7 +1,6 @@
 package why
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -100,11 +99,15 @@ func (w *asker) by(p *audit.Person) {
 	}
 }
 
+// userOf returns as whom a request was made. What acts as a user of Kubernetes' own is not that one.
 func userOf(p *audit.Person) string {
-	if p == nil {
+	switch {
+	case p == nil:
 		return ""
+	case isPerson(p.Impersonated):
+		return p.Impersonated
 	}
-	return cmp.Or(p.Impersonated, p.User)
+	return p.User
 }
 
 // Object returns the object as the link's line has it, nil where it does not.

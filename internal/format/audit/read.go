@@ -240,6 +240,10 @@ func (r *reader) find(v []byte, depth int) (err error) {
 		return nil
 	}
 	// Other logs of a cluster are exported beside the audit log; whoever may write to one could make up an event.
+	of := rawjson.Pick(v, "apiVersion", "kubernetes")
+	if of[0] != nil && !strings.HasPrefix(text(of[0]), "audit.k8s.io/") || of[1] != nil && !ofServer(of[1]) {
+		return nil
+	}
 	for _, name := range is[1:] {
 		if name != nil && !strings.Contains(strings.ToLower(text(name)), "audit") {
 			return nil
@@ -251,6 +255,17 @@ func (r *reader) find(v []byte, depth int) (err error) {
 		}
 	}
 	return err
+}
+
+// ofServer reports whether a record is of an API server's container, or one that has its audit log, as the member says
+// that collectors of containers' logs add.
+func ofServer(kubernetes []byte) bool {
+	is := rawjson.Pick(kubernetes, "container_name", "container")
+	name := text(is[0])
+	if is[0] == nil {
+		name = text(rawjson.Pick(is[1], "name")[0])
+	}
+	return strings.Contains(name, "audit") || strings.Contains(name, "apiserver")
 }
 
 func (r *reader) give(q Request, ok bool) {

@@ -91,6 +91,7 @@ func forms() map[string]string {
 		"Azure, an event hub":      `{"records":[` + diagnostic + `]}`,
 		"Azure, a query":           indented(`[{"TimeGenerated":"2026-11-22T01:54:12.1Z","Category":"kube-audit-admin","log_s":` + quoted(event) + `}]`),
 		"Azure, the table":         table,
+		"a collector's record":     `{"log":` + quoted(event) + `,"kubernetes":{"container_name":"kube-apiserver"}}`,
 		"a record that holds it":   `{"message":` + event + `}`,
 	}
 }
@@ -181,6 +182,9 @@ func TestNoWrites(t *testing.T) {
 		"another kind of Event": with(`"kind":"Event"`, `"kind":"Pod"`),
 		"another log stream":    `{"logStreamName":"authenticator-0a1b","message":` + quoted(event) + `}`,
 		"another category":      `{"category":"kube-scheduler","properties":{"log":` + quoted(event) + `}}`,
+		"another container":     `{"log":` + quoted(event) + `,"kubernetes":{"container_name":"web","pod_name":"audit"}}`,
+		"a container of ECS":    `{"message":` + quoted(event) + `,"kubernetes":{"container":{"name":"web"}}}`,
+		"an Event":              `{"kind":"Event","apiVersion":"v1","message":` + quoted(event) + `}`,
 		"in an object":          `{"kind":"ConfigMap","data":{"message":` + quoted(event) + `}}`,
 		"text":                  `{"textPayload":` + quoted(event) + `}`,
 		"a pod's JSON":          `{"jsonPayload":` + event + `}`,
