@@ -49,7 +49,8 @@ type line struct {
 
 func (t *town) court() *court {
 	c := &court{
-		town: t, byMark: map[int]*request{}, byUID: map[string][]*request{}, byName: map[key][]*request{}, listed: map[key][]*request{},
+		town: t, byMark: map[int]*request{}, byUID: map[string][]*request{},
+		byName: map[key][]*request{}, listed: map[key][]*request{},
 		last: map[string]tree{}, asked: map[string]truth{}, made: map[string]*request{},
 		before: map[string]time.Time{}, spent: map[line]bool{},
 	}
@@ -185,8 +186,8 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 		}
 		return t, ok
 	}
-	// What leaves no mark: the removal of a finalizer, an apply that changes managedFields alone; a deletion that asks for
-	// another finalizer than the one before; an eviction.
+	// What leaves no mark: the removal of a finalizer, an apply that changes managedFields alone; a deletion that asks
+	// for another finalizer than the one before; an eviction.
 	var answered []*request
 	for _, r := range c.byUID[e.UID] {
 		if r.version == e.ResourceVersion && !r.deletes {

@@ -205,7 +205,8 @@ func (m *matching) line(l *line.Fields) {
 	}
 	x := &is{
 		Fields: l, uid: l.Unquoted(line.FieldUID), version: l.Unquoted(line.FieldResourceVersion),
-		of: typ, manager: l.Unquoted(line.FieldManager), live: l.Origin() == line.FromWatch, selects: l.StreamName().Selects(),
+		of: typ, manager: l.Unquoted(line.FieldManager), live: l.Origin() == line.FromWatch,
+		selects: l.StreamName().Selects(),
 	}
 	if l.Time.Before(m.oldest.Add(-skew)) || x.uid == "" {
 		return
@@ -343,8 +344,8 @@ func could(x *is, r *audit.Request) bool {
 // ofDeletion reports whether a deletion may have changed what a line says. Else it has found the object being deleted.
 func ofDeletion(x *is) bool {
 	changes := x.Value(line.FieldChanges)
-	notes := []string{deletion, `"foregroundDeletion"`, `"orphan"`}
-	return changes == nil || slices.ContainsFunc(notes, func(s string) bool { return bytes.Contains(changes, []byte(s)) })
+	return changes == nil || slices.ContainsFunc([]string{deletion, `"foregroundDeletion"`, `"orphan"`},
+		func(note string) bool { return bytes.Contains(changes, []byte(note)) })
 }
 
 // deletion begins the paths of what the server notes of a deletion.
