@@ -31,7 +31,7 @@ type court struct {
 	*town
 	byMark map[int]*request
 	byUID  map[string][]*request // those that succeeded, and named the object
-	byName map[key][]*request    // evictions
+	byName map[key][]*request    // evictions, refused ones too: such a one may have written its condition
 	listed map[key][]*request    // deletions of collections
 	last   map[string]tree       // by uid
 	asked  map[string]truth      // for its deletion, by uid
@@ -56,7 +56,14 @@ func (t *town) court() *court {
 	}
 	for _, r := range t.requests {
 		c.byMark[r.mark] = r
-		if !r.ok() || r.what == "dry run" {
+		if r.what == "dry run" {
+			continue
+		}
+		if r.evicts && r.code != 0 {
+			k := key{r.resource, r.ns, r.name}
+			c.byName[k] = append(c.byName[k], r)
+		}
+		if !r.ok() {
 			continue
 		}
 		if r.uid != "" {
@@ -68,10 +75,6 @@ func (t *town) court() *court {
 		for _, name := range r.names {
 			k := key{r.resource, r.ns, name}
 			c.listed[k] = append(c.listed[k], r)
-		}
-		if r.evicts {
-			k := key{r.resource, r.ns, r.name}
-			c.byName[k] = append(c.byName[k], r)
 		}
 	}
 	return c
@@ -212,7 +215,7 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 func (c *court) asking(e *entry, what string, can func(*request) bool) truth {
 	var all, answered []*request
 	add := func(r *request) {
-		if can(r) && !c.spent[line{r, e.UID, what}] && !r.answered.Before(c.before[e.UID]) {
+		if can(r) && (r.ok() || what == "condition") && !c.spent[line{r, e.UID, what}] && !r.answered.Before(c.before[e.UID]) {
 			all = append(all, r)
 		}
 	}
@@ -249,14 +252,18 @@ func number(version string) int {
 	return n
 }
 
-// one returns the first of some requests that all can have made a line, and those that overlap with it.
+// one returns the first of some requests that all can have made a line, and those that overlap with it. One that was
+// refused may have done nothing.
 func one(e *entry, all []*request) (t truth) {
 	var earliest *request
 	for _, r := range all {
 		if r.sent.After(e.Time) { // the same machine's clock
 			continue
 		}
-		if earliest == nil || r.answered.Before(earliest.answered) {
+		if earliest != nil && earliest.ok() && !r.ok() {
+			continue
+		}
+		if earliest == nil || r.ok() && !earliest.ok() || r.answered.Before(earliest.answered) {
 			earliest = r
 		}
 	}

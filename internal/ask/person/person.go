@@ -438,16 +438,20 @@ func earliest(x *is, all []*audit.Request, at time.Time) []*audit.Request {
 	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.Failed || !r.Whole }) {
 		return all // it may have done nothing, or be a dry run, as its body is not logged
 	}
-	for _, r := range slices.Clone(all) {
-		if matchOf([]*audit.Request{r}) == audit.UID { // what comes after its answer finds it done
-			all = slices.DeleteFunc(all, func(later *audit.Request) bool { return later.Received.After(r.Answered) })
-		}
-	}
 	var created time.Time
 	metadata := rawjson.Pick(x.Object, "metadata")[0]
 	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
 	// In the second in which it was created, what was asked for by its name may have met another object of this name.
-	if matchOf(all) == audit.UID || !created.IsZero() && created.Before(at) {
+	met := !created.IsZero() && created.Before(at)
+	for _, r := range slices.Clone(all) {
+		if matchOf([]*audit.Request{r}) == audit.UID || met && !r.Refused { // what comes after its answer finds it done
+			all = slices.DeleteFunc(all, func(later *audit.Request) bool { return later.Received.After(r.Answered) })
+		}
+	}
+	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.Refused }) {
+		return all // it may have done nothing
+	}
+	if matchOf(all) == audit.UID || met {
 		return firstOf(all)
 	}
 	return all
@@ -524,7 +528,7 @@ func (m *matching) deleting(x *is, fits func(*audit.Request) bool) (all []*audit
 	of.name = name
 	for _, r := range m.byName[of] {
 		evicts := r.Verb == "create" && r.Subresource == "eviction"
-		if (r.Verb == "delete" && r.Subresource == "" || evicts) && fits(r) {
+		if (r.Verb == "delete" && r.Subresource == "" || evicts && !r.Refused) && fits(r) {
 			all = append(all, r)
 		}
 	}

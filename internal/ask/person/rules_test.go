@@ -58,6 +58,12 @@ func TestRules(t *testing.T) {
 			ask("bind", "create", "binding", 201, "100", "120", ""), ask("found", "patch", "", 200, "150", "160", answer("50", ""))}, "bind"},
 		"an eviction's condition": {"MODIFIED", `"changes":[{"op":"add","path":"/status/conditions/1","value":{"reason":"EvictionByEvictionAPI"}}],`, "", `{"type":"DisruptionTarget","lastTransitionTime":"2026-11-20T14:00:10Z"}`, []string{
 			ask("first", "create", "eviction", 201, "100", "120", `,"requestObject":{}`), ask("second", "create", "eviction", 201, "130", "150", `,"requestObject":{}`)}, "first"},
+		"an eviction that was refused as its pod was gone": {"MODIFIED", `"changes":[{"op":"add","path":"/status/conditions/1","value":{"reason":"EvictionByEvictionAPI"}}],`, "", `{"type":"DisruptionTarget","lastTransitionTime":"2026-11-20T14:00:10Z"}`, []string{
+			ask("refused", "create", "eviction", 404, "100", "120", `,"requestObject":{}`)}, "refused"},
+		"one that was refused, beside another": {"MODIFIED", `"changes":[{"op":"add","path":"/status/conditions/1","value":{"reason":"EvictionByEvictionAPI"}}],`, "", `{"type":"DisruptionTarget","lastTransitionTime":"2026-11-20T14:00:10Z"}`, []string{
+			ask("refused", "create", "eviction", 404, "100", "120", `,"requestObject":{}`), ask("second", "create", "eviction", 201, "110", "150", `,"requestObject":{}`)}, ""},
+		"one that was refused, after another": {"MODIFIED", `"changes":[{"op":"add","path":"/status/conditions/1","value":{"reason":"EvictionByEvictionAPI"}}],`, "", `{"type":"DisruptionTarget","lastTransitionTime":"2026-11-20T14:00:10Z"}`, []string{
+			ask("first", "create", "eviction", 201, "100", "120", `,"requestObject":{}`), ask("refused", "create", "eviction", 404, "130", "150", `,"requestObject":{}`)}, "first"},
 		"a scale, and a write without effect by the same manager": {"MODIFIED", `"manager":"kubectl","subresource":"scale",`, "", "", []string{
 			ask("scale", "update", "scale", 200, "100", "110", answer("50", "")), ask("found", "patch", "", 200, "130", "150", answer("50", touched))}, "scale"},
 	} {
