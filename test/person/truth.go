@@ -191,15 +191,16 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 	}
 	// What leaves no mark: the removal of a finalizer, an apply that changes managedFields alone; a deletion that asks
 	// for another finalizer than the one before; an eviction.
+	// Nothing but a deletion or the removal of a finalizer changes this one.
+	const foreground = "foregroundDeletion"
+	changed := strings.Contains(is.finalizers, foreground) != strings.Contains(was.finalizers, foreground)
 	var answered []*request
 	for _, r := range c.byUID[e.UID] {
-		if r.version == e.ResourceVersion && !r.deletes {
+		if r.version == e.ResourceVersion && !r.deletes && (!changed || r.what == "removal of a finalizer") {
 			answered = append(answered, r)
 		}
 	}
-	// Nothing but a deletion asks for this finalizer.
-	if t = one(e, answered); len(t.makers) > 0 &&
-		strings.Contains(is.finalizers, "foregroundDeletion") == strings.Contains(was.finalizers, "foregroundDeletion") {
+	if t = one(e, answered); len(t.makers) > 0 {
 		return t, true
 	}
 	t = c.asking(e, "condition", func(r *request) bool { return r.evicts })
@@ -234,7 +235,7 @@ func (c *court) asking(e *entry, what string, can func(*request) bool) truth {
 		}
 	}
 	t := one(e, append(all, answered...))
-	if len(t.makers) == 0 { // it deletes by name what it has listed, and another object may have this name by then
+	if len(t.makers) == 0 && what == "deletion" { // it deletes by name what it has listed, and another object may have this name by then
 		t = one(e, c.listed[key{e.Resource, e.Namespace, e.Name}])
 		t.what = "deletecollection of another object of this name"
 	}
