@@ -88,4 +88,9 @@ func TestJudgeOfFinalizers(t *testing.T) {
 			t.Errorf("%s is not seen: %v", want.what, made.makers)
 		}
 	}
+	other := &request{what: "deletecollection", deletes: true, code: 200, items: []string{"U"}, sent: at.Add(2), answered: at.Add(5)}
+	made := truth{makers: []*request{other}}
+	if is := made.beside(&entry{Type: "DELETED", UID: "U"}, []*request{other, deletion}); is != "two at once delete or evict it" {
+		t.Errorf("two deletions are %q", is)
+	}
 }

@@ -216,7 +216,8 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 func (c *court) asking(e *entry, what string, can func(*request) bool) truth {
 	var all, answered []*request
 	add := func(r *request) {
-		if can(r) && (r.ok() || what == "condition") && !c.spent[line{r, e.UID, what}] && !r.answered.Before(c.before[e.UID]) {
+		fits := can(r) && (r.ok() || what == "condition")
+		if fits && !c.spent[line{r, e.UID, what}] && !r.answered.Before(c.before[e.UID]) {
 			all = append(all, r)
 		}
 	}
@@ -235,7 +236,8 @@ func (c *court) asking(e *entry, what string, can func(*request) bool) truth {
 		}
 	}
 	t := one(e, append(all, answered...))
-	if len(t.makers) == 0 && what == "deletion" { // it deletes by name what it has listed, and another object may have this name by then
+	// It deletes by name what it has listed, and another object may have this name by then.
+	if len(t.makers) == 0 && what == "deletion" {
 		t = one(e, c.listed[key{e.Resource, e.Namespace, e.Name}])
 		t.what = "deletecollection of another object of this name"
 	}
@@ -339,8 +341,9 @@ func (t truth) beside(e *entry, all []*request) string {
 	by := t.makers[0]
 	for _, r := range all {
 		together := !r.sent.After(by.answered) && !by.sent.After(r.answered)
+		of := r.uid == e.UID || slices.Contains(r.items, e.UID)
 		switch {
-		case by.deletes && r.deletes && r != by && r.ok() && together && slices.Contains(r.items, e.UID):
+		case by.deletes && r.deletes && r != by && r.ok() && together && of:
 			return "two at once delete or evict it"
 		case r == by || r.resource != e.Resource || r.ns != e.Namespace || r.name != e.Name:
 		case r.version == e.ResourceVersion && together:

@@ -154,6 +154,7 @@ type matching struct {
 	*Requests
 	Result
 	fits    map[fit]int                 // how many lines
+	alone   map[fit]int                 // of these, those that no other request fits
 	askers  map[string][]*audit.Request // for the deletion of an object, by uid
 	pending []found
 	since   map[string]time.Time // before which no request was over that makes the next line, by stream
@@ -162,7 +163,7 @@ type matching struct {
 
 func newMatching(q *Requests) *matching {
 	return &matching{
-		Requests: q, fits: make(map[fit]int), askers: make(map[string][]*audit.Request),
+		Requests: q, fits: make(map[fit]int), alone: make(map[fit]int), askers: make(map[string][]*audit.Request),
 		since: make(map[string]time.Time), soonest: skew,
 		Result: Result{Named: make(map[audit.Match]int)},
 	}
@@ -177,7 +178,8 @@ type fit struct {
 
 // found is what was found of a line.
 type found struct {
-	fit   // by is nil where several fit
+	fit                    // by is nil where several fit
+	all   []*audit.Request // those, where they delete
 	seq   uint64
 	line  uint32
 	match audit.Match
@@ -253,7 +255,12 @@ func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
 	if match == audit.Exact && x.live && !f.timed && f.after < m.soonest {
 		m.soonest = f.after
 	}
-	if !same(all) {
+	switch {
+	case same(all):
+		m.alone[f.fit]++
+	case !slices.ContainsFunc(all, func(r *audit.Request) bool { return !surelyDeletes(r) }):
+		f.by, f.all = nil, all
+	default:
 		f.by = nil
 	}
 	for _, r := range all {
@@ -290,7 +297,13 @@ func (m *matching) entry(f *found) (e audit.Entry, ok bool) {
 		return e, false // it found the version there
 	}
 	e = audit.Entry{Seq: f.seq, Line: f.line, Person: audit.Person{Match: f.match}}
-	if f.by != nil && (f.match != audit.Name || m.fits[f.fit] == 1) {
+	one := f.match != audit.Name
+	if f.by != nil {
+		one = one || m.fits[f.fit] == 1 || m.alone[f.fit] == 1 && surelyDeletes(f.by)
+	} else if left := m.left(f); len(left) > 0 && same(left) && matchOf(left) == audit.UID {
+		f.by, f.match, one = left[0], audit.UID, true
+	}
+	if f.by != nil && one {
 		e.Person = f.by.Person
 		e.Match = f.match
 		m.Named[f.match]++
@@ -298,6 +311,17 @@ func (m *matching) entry(f *found) (e audit.Entry, ok bool) {
 		m.Several++
 	}
 	return e, true
+}
+
+// left returns the requests that fit a line, but for those that have made another one, as no other request fits that.
+func (m *matching) left(f *found) []*audit.Request {
+	return slices.DeleteFunc(slices.Clone(f.all), func(r *audit.Request) bool { return m.alone[fit{r, f.of}] == 1 })
+}
+
+// surelyDeletes reports whether a request has asked for the deletion of what it names, and has not just tried to.
+func surelyDeletes(r *audit.Request) bool {
+	deletes := r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "eviction"
+	return deletes && r.Whole && !r.Failed && !r.Refused
 }
 
 // second cuts a time down to what the server notes of it.

@@ -85,3 +85,27 @@ func TestRules(t *testing.T) {
 		})
 	}
 }
+
+// TestOneAfterTheOther evicts a pod and, in the same second, deletes the next one of this name with its collection: the
+// eviction fits both by name, and nothing else fits the first.
+func TestOneAfterTheOther(t *testing.T) {
+	var lines, log strings.Builder
+	for i, uid := range []string{"U", "V"} {
+		fmt.Fprintf(&lines, `{"seq":%d,"time":"2026-11-20T14:00:10.%dZ","type":"MODIFIED","origin":"watch","id":"%s/5/MODIFIED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","namespace":"shop","name":"web","uid":%q,"resourceVersion":"5","writtenAt":"2026-11-20T14:00:10Z","object":{"metadata":{"creationTimestamp":"2026-11-20T14:00:%02dZ","deletionTimestamp":"2026-11-20T14:00:10Z","deletionGracePeriodSeconds":0}}}`+"\n",
+			i+1, 2+3*i, uid, uid, 9+i)
+	}
+	event := `{"kind":"Event","auditID":%q,"stage":"ResponseComplete","requestURI":"/x","verb":%q,"user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"shop"%s},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-20T14:00:10.%sZ","stageTimestamp":"2026-11-20T14:00:10.%s5Z",%s}` + "\n"
+	fmt.Fprintf(&log, event, "evict", "create", `,"name":"web","subresource":"eviction"`, "1", "1", `"requestObject":{}`)
+	fmt.Fprintf(&log, event, "all", "deletecollection", "", "4", "4", `"responseObject":{"kind":"PodList","items":[{"metadata":{"uid":"V"}}]}`)
+	journal := filepath.Join(t.TempDir(), "journal.jsonl")
+	if err := os.WriteFile(journal, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, e := range match(t, journal, []byte(log.String())).Entries {
+		got += fmt.Sprint(e.Seq, e.AuditID, e.Match, " ")
+	}
+	if want := "1evictname 2alluid "; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
