@@ -33,6 +33,9 @@ A line gets a user where a request certainly made it, or where one alone fits; w
 the level RequestResponse have the uid and the version that were written, so that a line can be told exactly; at Metadata
 it is found by name, program and second. Of the objects in a log nothing is kept.
 
+Name the logs of all API servers of the cluster at once: each logs its own requests. Where a server's log is missing, a
+request of another may be the one that fits, and a user is named who did not make the line.
+
 Logs may be read again, and may overlap: what is known stays. A line of a log that cannot be read is named and passed over.
 ` + journalHelp + `
 

@@ -3,9 +3,10 @@
 // each request leaves a mark of its own in what it writes, and its answer is kept; see user.go and truth.go. No code of
 // the product is asked.
 //
-// It prints how many lines are named rightly, wrongly and not at all, by version and level and by what was done. It ends
-// with status 1 where anybody is named who did not make the line, where the answers of the requests are in the log and
-// nobody is named although the docs say so, and where a Secret's value is in any file or output.
+// It prints how many lines are named rightly, wrongly and not at all, by version and level and by what was done. It
+// ends with status 1 where anybody is named who did not make the line, where the answers of the requests are in the log
+// and nobody is named although the docs say so, and where a Secret's value is in any file or output. Then the journal,
+// the log and what is true are left in a folder.
 package main
 
 import (
@@ -36,7 +37,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	versions := flags.String("versions", "v1.32,v1.34,newest", "folders of test/controlplane, or newest")
 	levels := flags.String("levels", "Metadata,Request,RequestResponse", "of the audit log")
 	seed := flags.Uint64("seed", 1, "of what the users do; when they do it is not in it")
-	keep := flags.String("keep", "", "a folder in which the journals and the logs are left")
+	keep := flags.String("keep", "", "a folder in which the journals, the logs and what is true are left; else where something is wrong")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		return 2
 	}

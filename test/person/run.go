@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -34,9 +35,10 @@ type run struct {
 	keep          string
 	out           io.Writer
 
-	dir    string
-	said   bytes.Buffer // what the program has written to stdout and stderr
-	result result
+	dir     string
+	said    bytes.Buffer // what the program has written to stdout and stderr
+	unnamed []string     // lines for which nobody is named, as the docs say
+	result  result
 }
 
 // result is what came of a run.
@@ -86,7 +88,7 @@ func (r *run) do(ctx context.Context, v cluster.Variant) (err error) {
 	if r.dir, err = os.MkdirTemp("", "kubejournal-person-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(r.dir) //nolint:errcheck // a folder under the temporary one
+	defer os.RemoveAll(r.dir)
 	r.result = result{level: r.level, counts: map[string]*[4]int{}, matches: map[string]int{}}
 	if r.result.version, err = c.Version(ctx); err != nil {
 		return err
@@ -120,7 +122,8 @@ func (r *run) do(ctx context.Context, v cluster.Variant) (err error) {
 	if err := r.settle(ctx, daemon, users[0]); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "%s, %s: %d writes in %s\n", r.result.version, r.level, t.wrote, time.Since(began).Round(time.Second))
+	fmt.Fprintf(r.out, "%s, %s: %d writes in %s\n", r.result.version, r.level, t.wrote,
+		time.Since(began).Round(time.Second))
 	return r.judge(ctx, c, t)
 }
 
@@ -146,7 +149,8 @@ func (r *run) users(ctx context.Context, c *cluster.Cluster, t *town) (users []*
 		if err != nil {
 			return nil, err
 		}
-		users = append(users, &user{town: t, name: name, client: client, rand: rand.New(rand.NewPCG(r.seed, uint64(i)))})
+		random := rand.New(rand.NewPCG(r.seed, uint64(i)))
+		users = append(users, &user{town: t, name: name, client: client, rand: random})
 	}
 	return users, nil
 }
@@ -253,14 +257,6 @@ func (r *run) judge(ctx context.Context, c *cluster.Cluster, t *town) error {
 	if out, err = r.ask(ctx, "history", "--journal", "journal.jsonl", "--all", "-o", "json"); err != nil {
 		return err
 	}
-	if r.keep != "" {
-		to := filepath.Join(r.keep, r.result.version+"-"+r.level)
-		err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(r.dir)))
-		log, e := os.ReadFile(c.AuditLog())
-		if err = errors.Join(err, e, os.WriteFile(filepath.Join(to, "audit.log"), log, 0o600)); err != nil {
-			return err
-		}
-	}
 	court := t.court()
 	for text := range bytes.Lines(out) {
 		e, err := parse(text)
@@ -274,7 +270,40 @@ func (r *run) judge(ctx context.Context, c *cluster.Cluster, t *town) error {
 		r.count(&e, made, t.requests)
 	}
 	r.result.wrote = t.wrote
-	return r.secrets(c)
+	if err := r.secrets(c); err != nil {
+		return err
+	}
+	return r.leave(c, t)
+}
+
+// leave leaves the journal, the log and what is true in a folder, where it is asked to or where something is wrong.
+func (r *run) leave(c *cluster.Cluster, t *town) error {
+	to := filepath.Join(r.keep, r.result.version+"-"+r.level)
+	if r.keep == "" {
+		if len(r.result.faults) == 0 {
+			return nil
+		}
+		dir, err := os.MkdirTemp("", "kubejournal-person-kept-")
+		if err != nil {
+			return err
+		}
+		to = filepath.Join(dir, filepath.Base(to))
+	}
+	var truth bytes.Buffer
+	for _, q := range t.requests {
+		fmt.Fprintf(&truth, "%s %+v\n", q.id(), *q)
+	}
+	log, err := os.ReadFile(c.AuditLog())
+	if err := errors.Join(err, os.RemoveAll(to), os.CopyFS(to, os.DirFS(r.dir))); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "the journal, the log and what is true are in %s\n", to)
+	lines := strings.Join(append(r.unnamed, r.result.faults...), "\n")
+	return errors.Join(
+		os.WriteFile(filepath.Join(to, "audit.log"), log, 0o600),
+		os.WriteFile(filepath.Join(to, "truth.txt"), truth.Bytes(), 0o600),
+		os.WriteFile(filepath.Join(to, "unnamed.txt"), []byte(lines+"\n"), 0o600),
+	)
 }
 
 func (r *run) count(e *entry, made truth, all []*request) {
@@ -300,8 +329,9 @@ func (r *run) count(e *entry, made truth, all []*request) {
 	if is == right {
 		r.result.matches[e.Person.Match]++
 	}
-	bad := is == wrong || is == unknown && e.Person != nil || is == nobody && r.level == "RequestResponse" && !silent[made.what]
-	if !bad {
+	missed := is == nobody && r.level == "RequestResponse"
+	bad := is == wrong || is == unknown && e.Person != nil || missed && !silent[made.what]
+	if !bad && !missed {
 		return
 	}
 	var by []string
@@ -312,8 +342,13 @@ func (r *run) count(e *entry, made truth, all []*request) {
 	if e.Person != nil {
 		named = fmt.Sprintf("%s %s as %q by %s", e.Person.AuditID, e.Person.User, e.Person.Impersonated, e.Person.Match)
 	}
-	r.result.faults = append(r.result.faults, fmt.Sprintf("seq %d, %s %s %s/%s at %s: made by %v, named is %s", e.Seq, e.Type,
-		e.Resource, e.Namespace, e.Name, e.ResourceVersion, by, named))
+	text := fmt.Sprintf("seq %d, %s %s %s/%s at %s: made by %v, named is %s", e.Seq, e.Type, e.Resource, e.Namespace, e.Name,
+		e.ResourceVersion, by, named)
+	if bad {
+		r.result.faults = append(r.result.faults, text)
+	} else {
+		r.unnamed = append(r.unnamed, made.what+": "+text)
+	}
 }
 
 // silent is what nobody is named for at RequestResponse, as the docs say.

@@ -31,7 +31,7 @@ type court struct {
 	*town
 	byMark map[int]*request
 	byUID  map[string][]*request // those that succeeded, and named the object
-	byName map[key][]*request    // evictions
+	byName map[key][]*request    // evictions, refused ones too: such a one may have written its condition
 	listed map[key][]*request    // deletions of collections
 	last   map[string]tree       // by uid
 	asked  map[string]truth      // for its deletion, by uid
@@ -49,13 +49,21 @@ type line struct {
 
 func (t *town) court() *court {
 	c := &court{
-		town: t, byMark: map[int]*request{}, byUID: map[string][]*request{}, byName: map[key][]*request{}, listed: map[key][]*request{},
+		town: t, byMark: map[int]*request{}, byUID: map[string][]*request{},
+		byName: map[key][]*request{}, listed: map[key][]*request{},
 		last: map[string]tree{}, asked: map[string]truth{}, made: map[string]*request{},
 		before: map[string]time.Time{}, spent: map[line]bool{},
 	}
 	for _, r := range t.requests {
 		c.byMark[r.mark] = r
-		if !r.ok() || r.what == "dry run" {
+		if r.what == "dry run" {
+			continue
+		}
+		if r.evicts && r.code != 0 {
+			k := key{r.resource, r.ns, r.name}
+			c.byName[k] = append(c.byName[k], r)
+		}
+		if !r.ok() {
 			continue
 		}
 		if r.uid != "" {
@@ -67,10 +75,6 @@ func (t *town) court() *court {
 		for _, name := range r.names {
 			k := key{r.resource, r.ns, name}
 			c.listed[k] = append(c.listed[k], r)
-		}
-		if r.evicts {
-			k := key{r.resource, r.ns, r.name}
-			c.byName[k] = append(c.byName[k], r)
 		}
 	}
 	return c
@@ -185,17 +189,18 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 		}
 		return t, ok
 	}
-	// What leaves no mark: the removal of a finalizer, an apply that changes managedFields alone; a deletion that asks for
-	// another finalizer than the one before; an eviction.
+	// What leaves no mark: the removal of a finalizer, an apply that changes managedFields alone; a deletion that asks
+	// for another finalizer than the one before; an eviction.
+	// Nothing but a deletion or the removal of a finalizer changes this one.
+	const foreground = "foregroundDeletion"
+	changed := strings.Contains(is.finalizers, foreground) != strings.Contains(was.finalizers, foreground)
 	var answered []*request
 	for _, r := range c.byUID[e.UID] {
-		if r.version == e.ResourceVersion && !r.deletes {
+		if r.version == e.ResourceVersion && !r.deletes && (!changed || r.what == "removal of a finalizer") {
 			answered = append(answered, r)
 		}
 	}
-	// Nothing but a deletion asks for this finalizer.
-	if t = one(e, answered); len(t.makers) > 0 &&
-		strings.Contains(is.finalizers, "foregroundDeletion") == strings.Contains(was.finalizers, "foregroundDeletion") {
+	if t = one(e, answered); len(t.makers) > 0 {
 		return t, true
 	}
 	t = c.asking(e, "condition", func(r *request) bool { return r.evicts })
@@ -211,7 +216,8 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 func (c *court) asking(e *entry, what string, can func(*request) bool) truth {
 	var all, answered []*request
 	add := func(r *request) {
-		if can(r) && !c.spent[line{r, e.UID, what}] && !r.answered.Before(c.before[e.UID]) {
+		fits := can(r) && (r.ok() || what == "condition")
+		if fits && !c.spent[line{r, e.UID, what}] && !r.answered.Before(c.before[e.UID]) {
 			all = append(all, r)
 		}
 	}
@@ -230,7 +236,8 @@ func (c *court) asking(e *entry, what string, can func(*request) bool) truth {
 		}
 	}
 	t := one(e, append(all, answered...))
-	if len(t.makers) == 0 { // it deletes by name what it has listed, and another object may have this name by then
+	// It deletes by name what it has listed, and another object may have this name by then.
+	if len(t.makers) == 0 && what == "deletion" {
 		t = one(e, c.listed[key{e.Resource, e.Namespace, e.Name}])
 		t.what = "deletecollection of another object of this name"
 	}
@@ -248,14 +255,18 @@ func number(version string) int {
 	return n
 }
 
-// one returns the first of some requests that all can have made a line, and those that overlap with it.
+// one returns the first of some requests that all can have made a line, and those that overlap with it. One that was
+// refused may have done nothing.
 func one(e *entry, all []*request) (t truth) {
 	var earliest *request
 	for _, r := range all {
 		if r.sent.After(e.Time) { // the same machine's clock
 			continue
 		}
-		if earliest == nil || r.answered.Before(earliest.answered) {
+		if earliest != nil && earliest.ok() && !r.ok() {
+			continue
+		}
+		if earliest == nil || r.ok() && !earliest.ok() || r.answered.Before(earliest.answered) {
 			earliest = r
 		}
 	}
@@ -330,8 +341,9 @@ func (t truth) beside(e *entry, all []*request) string {
 	by := t.makers[0]
 	for _, r := range all {
 		together := !r.sent.After(by.answered) && !by.sent.After(r.answered)
+		of := r.uid == e.UID || slices.Contains(r.items, e.UID)
 		switch {
-		case by.deletes && r.deletes && r != by && r.ok() && together && slices.Contains(r.items, e.UID):
+		case by.deletes && r.deletes && r != by && r.ok() && together && of:
 			return "two at once delete or evict it"
 		case r == by || r.resource != e.Resource || r.ns != e.Namespace || r.name != e.Name:
 		case r.version == e.ResourceVersion && together:

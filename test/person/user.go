@@ -125,7 +125,7 @@ const (
 )
 
 // send sends a request, which has a mark, and takes its answer.
-func (u *user) send(r *request, method, path, query, contentType string, body any) tree {
+func (u *user) send(r *request, method, path, query, contentType string, body any) {
 	ctx, cancel := u.ctx, func() {}
 	if strings.HasPrefix(r.what, "given up") {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(u.rand.IntN(6000))*time.Microsecond)
@@ -139,14 +139,14 @@ func (u *user) send(r *request, method, path, query, contentType string, body an
 		if u.ctx.Err() == nil && ctx.Err() == nil && u.err == nil {
 			u.err = err
 		}
-		return nil
+		return
 	}
 	r.code = code
 	if !r.ok() || strings.Contains(query, "dryRun") || strings.HasPrefix(r.what, "dry run") {
 		if code == http.StatusNotFound || code == http.StatusConflict {
 			delete(u.known, key{r.resource, r.ns, r.name})
 		}
-		return answer
+		return
 	}
 	u.wrote++
 	metadata, _ := answer["metadata"].(tree)
@@ -172,7 +172,6 @@ func (u *user) send(r *request, method, path, query, contentType string, body an
 			u.known[key{r.resource, r.ns, name}] = answer
 		}
 	}
-	return answer
 }
 
 func (u *user) exchange(
@@ -437,7 +436,8 @@ func (u *user) change(k kind, ns, name string, o tree) {
 			metadata["resourceVersion"] = "1"
 			u.send(refused, http.MethodPut, path, query, asJSON, o)
 		case 1:
-			u.send(refused, http.MethodPatch, path, query, asOps, []any{tree{"op": "test", "path": "/kind", "value": "No"}})
+			test := tree{"op": "test", "path": "/kind", "value": "No"}
+			u.send(refused, http.MethodPatch, path, query, asOps, []any{test})
 		case 2:
 			u.send(refused, http.MethodDelete, path, "", asJSON, tree{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": tree{"uid": "no"}})
 		}

@@ -106,10 +106,12 @@ func (l *Live) forget() {
 	for _, r := range l.recent {
 		m.add(r)
 	}
-	maps.DeleteFunc(m.fits, func(f fit, _ int) bool {
+	old := func(f fit, _ int) bool {
 		return f.by.Answered.Before(l.horizon) &&
 			!slices.ContainsFunc(m.pending, func(p found) bool { return p.fit == f })
-	})
+	}
+	maps.DeleteFunc(m.fits, old)
+	maps.DeleteFunc(m.alone, old)
 	for _, uid := range l.ended {
 		delete(m.askers, uid)
 	}

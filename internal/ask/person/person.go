@@ -156,6 +156,7 @@ type matching struct {
 	*Requests
 	Result
 	fits     map[fit]int                 // how many lines
+	alone    map[fit]int                 // of these, those that no other request fits
 	askers   map[string][]*audit.Request // for the deletion of an object, by uid
 	pending  []found
 	since    map[string]time.Time // before which no request was over that makes the next line, by stream
@@ -165,7 +166,7 @@ type matching struct {
 
 func newMatching(q *Requests) *matching {
 	return &matching{
-		Requests: q, fits: make(map[fit]int), askers: make(map[string][]*audit.Request),
+		Requests: q, fits: make(map[fit]int), alone: make(map[fit]int), askers: make(map[string][]*audit.Request),
 		since: make(map[string]time.Time), soonest: skew,
 		Result: Result{Named: make(map[audit.Match]int)},
 	}
@@ -180,7 +181,8 @@ type fit struct {
 
 // found is what was found of a line.
 type found struct {
-	fit   // by is nil where several fit
+	fit                    // by is nil where several fit
+	all   []*audit.Request // those, where they delete
 	seq   uint64
 	line  uint32
 	match audit.Match
@@ -275,7 +277,12 @@ func (m *matching) found(x *is, all []*audit.Request, match audit.Match) {
 	if match == audit.Exact && x.live && !f.timed && f.after < m.soonest {
 		m.soonest = f.after
 	}
-	if !same(all) {
+	switch {
+	case same(all):
+		m.alone[f.fit]++
+	case !slices.ContainsFunc(all, func(r *audit.Request) bool { return !surelyDeletes(r) }):
+		f.by, f.all = nil, all
+	default:
 		f.by = nil
 	}
 	for _, r := range all {
@@ -312,7 +319,13 @@ func (m *matching) entry(f *found) (e audit.Entry, ok bool) {
 		return e, false // it found the version there
 	}
 	e = audit.Entry{Seq: f.seq, Line: f.line, Person: audit.Person{Match: f.match}}
-	if f.by != nil && (f.match != audit.Name || m.fits[f.fit] == 1) {
+	one := f.match != audit.Name
+	if f.by != nil {
+		one = one || m.fits[f.fit] == 1 || m.alone[f.fit] == 1 && surelyDeletes(f.by)
+	} else if left := m.left(f); len(left) > 0 && same(left) && matchOf(left) == audit.UID {
+		f.by, f.match, one = left[0], audit.UID, true
+	}
+	if f.by != nil && one {
 		e.Person = f.by.Person
 		e.Match = f.match
 		m.Named[f.match]++
@@ -320,6 +333,17 @@ func (m *matching) entry(f *found) (e audit.Entry, ok bool) {
 		m.Several++
 	}
 	return e, true
+}
+
+// left returns the requests that fit a line, but for those that have made another one, as no other request fits that.
+func (m *matching) left(f *found) []*audit.Request {
+	return slices.DeleteFunc(slices.Clone(f.all), func(r *audit.Request) bool { return m.alone[fit{r, f.of}] == 1 })
+}
+
+// surelyDeletes reports whether a request has asked for the deletion of what it names, and has not just tried to.
+func surelyDeletes(r *audit.Request) bool {
+	deletes := r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "eviction"
+	return deletes && r.Whole && !r.Failed && !r.Refused
 }
 
 // second cuts a time down to what the server notes of it.
@@ -461,16 +485,20 @@ func earliest(x *is, all []*audit.Request, at time.Time) []*audit.Request {
 	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.Failed || !r.Whole }) {
 		return all // it may have done nothing, or be a dry run, as its body is not logged
 	}
-	for _, r := range slices.Clone(all) {
-		if matchOf([]*audit.Request{r}) == audit.UID { // what comes after its answer finds it done
-			all = slices.DeleteFunc(all, func(later *audit.Request) bool { return later.Received.After(r.Answered) })
-		}
-	}
 	var created time.Time
 	metadata := rawjson.Pick(x.Object, "metadata")[0]
 	_ = created.UnmarshalText(rawjson.Inside(rawjson.Pick(metadata, "creationTimestamp")[0])) // zero with an error
 	// In the second in which it was created, what was asked for by its name may have met another object of this name.
-	if matchOf(all) == audit.UID || !created.IsZero() && created.Before(at) {
+	met := !created.IsZero() && created.Before(at)
+	for _, r := range slices.Clone(all) {
+		if matchOf([]*audit.Request{r}) == audit.UID || met && !r.Refused { // what comes after its answer finds it done
+			all = slices.DeleteFunc(all, func(later *audit.Request) bool { return later.Received.After(r.Answered) })
+		}
+	}
+	if slices.ContainsFunc(all, func(r *audit.Request) bool { return r.Refused }) {
+		return all // it may have done nothing
+	}
+	if matchOf(all) == audit.UID || met {
 		return firstOf(all)
 	}
 	return all
@@ -547,7 +575,7 @@ func (m *matching) deleting(x *is, fits func(*audit.Request) bool) (all []*audit
 	of.name = name
 	for _, r := range m.byName[of] {
 		evicts := r.Verb == "create" && r.Subresource == "eviction"
-		if (r.Verb == "delete" && r.Subresource == "" || evicts) && fits(r) {
+		if (r.Verb == "delete" && r.Subresource == "" || evicts && !r.Refused) && fits(r) {
 			all = append(all, r)
 		}
 	}

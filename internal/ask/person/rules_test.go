@@ -59,6 +59,12 @@ func TestRules(t *testing.T) {
 			ask("bind", "create", "binding", 201, "100", "120", ""), ask("found", "patch", "", 200, "150", "160", answer("50", ""))}, "bind"},
 		"an eviction's condition": {"MODIFIED", `"changes":[{"op":"add","path":"/status/conditions/1","value":{"reason":"EvictionByEvictionAPI"}}],`, "", `{"type":"DisruptionTarget","lastTransitionTime":"2026-11-20T14:00:10Z"}`, []string{
 			ask("first", "create", "eviction", 201, "100", "120", `,"requestObject":{}`), ask("second", "create", "eviction", 201, "130", "150", `,"requestObject":{}`)}, "first"},
+		"an eviction that was refused as its pod was gone": {"MODIFIED", `"changes":[{"op":"add","path":"/status/conditions/1","value":{"reason":"EvictionByEvictionAPI"}}],`, "", `{"type":"DisruptionTarget","lastTransitionTime":"2026-11-20T14:00:10Z"}`, []string{
+			ask("refused", "create", "eviction", 404, "100", "120", `,"requestObject":{}`)}, "refused"},
+		"one that was refused, beside another": {"MODIFIED", `"changes":[{"op":"add","path":"/status/conditions/1","value":{"reason":"EvictionByEvictionAPI"}}],`, "", `{"type":"DisruptionTarget","lastTransitionTime":"2026-11-20T14:00:10Z"}`, []string{
+			ask("refused", "create", "eviction", 404, "100", "120", `,"requestObject":{}`), ask("second", "create", "eviction", 201, "110", "150", `,"requestObject":{}`)}, ""},
+		"one that was refused, after another": {"MODIFIED", `"changes":[{"op":"add","path":"/status/conditions/1","value":{"reason":"EvictionByEvictionAPI"}}],`, "", `{"type":"DisruptionTarget","lastTransitionTime":"2026-11-20T14:00:10Z"}`, []string{
+			ask("first", "create", "eviction", 201, "100", "120", `,"requestObject":{}`), ask("refused", "create", "eviction", 404, "130", "150", `,"requestObject":{}`)}, "first"},
 		"a scale, and a write without effect by the same manager": {"MODIFIED", `"manager":"kubectl","subresource":"scale",`, "", "", []string{
 			ask("scale", "update", "scale", 200, "100", "110", answer("50", "")), ask("found", "patch", "", 200, "130", "150", answer("50", touched))}, "scale"},
 	} {
@@ -104,5 +110,29 @@ func TestClocks(t *testing.T) {
 		if got != want {
 			t.Errorf("%s ahead: made by %q, not by %q", ahead, got, want)
 		}
+	}
+}
+
+// TestOneAfterTheOther evicts a pod and, in the same second, deletes the next one of this name with its collection: the
+// eviction fits both by name, and nothing else fits the first.
+func TestOneAfterTheOther(t *testing.T) {
+	var lines, log strings.Builder
+	for i, uid := range []string{"U", "V"} {
+		fmt.Fprintf(&lines, `{"seq":%d,"time":"2026-11-20T14:00:10.%dZ","type":"MODIFIED","origin":"watch","id":"%s/5/MODIFIED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","namespace":"shop","name":"web","uid":%q,"resourceVersion":"5","writtenAt":"2026-11-20T14:00:10Z","object":{"metadata":{"creationTimestamp":"2026-11-20T14:00:%02dZ","deletionTimestamp":"2026-11-20T14:00:10Z","deletionGracePeriodSeconds":0}}}`+"\n",
+			i+1, 2+3*i, uid, uid, 9+i)
+	}
+	event := `{"kind":"Event","auditID":%q,"stage":"ResponseComplete","requestURI":"/x","verb":%q,"user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"shop"%s},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-20T14:00:10.%sZ","stageTimestamp":"2026-11-20T14:00:10.%s5Z",%s}` + "\n"
+	fmt.Fprintf(&log, event, "evict", "create", `,"name":"web","subresource":"eviction"`, "1", "1", `"requestObject":{}`)
+	fmt.Fprintf(&log, event, "all", "deletecollection", "", "4", "4", `"responseObject":{"kind":"PodList","items":[{"metadata":{"uid":"V"}}]}`)
+	journal := filepath.Join(t.TempDir(), "journal.jsonl")
+	if err := os.WriteFile(journal, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, e := range match(t, journal, []byte(log.String())).Entries {
+		got += fmt.Sprint(e.Seq, e.AuditID, e.Match, " ")
+	}
+	if want := "1evictname 2alluid "; got != want {
+		t.Errorf("%q, not %q", got, want)
 	}
 }

@@ -29,6 +29,9 @@ type Request struct {
 	// Failed reports that the answer is a fault of the server, or that nobody waited for it: the request may have
 	// written.
 	Failed bool
+	// Refused reports that an eviction was refused: its pod may have its condition all the same, as the API server
+	// writes that before it deletes.
+	Refused bool
 	// Created reports that the answer's status is 201.
 	Created bool
 	// Touched is the last time in the managedFields of the answer, in whole seconds; zero where they are not logged.
@@ -119,7 +122,8 @@ func parseEvent(event []byte) (r Request, ok bool) {
 		}
 	}
 	r.Failed = code/100 == 5
-	if stage != "ResponseComplete" || !writing[r.Verb] || code/100 != 2 && !r.Failed || r.Resource == "" ||
+	r.Refused = code/100 == 4 && r.Verb == "create" && r.Subresource == "eviction"
+	if stage != "ResponseComplete" || !writing[r.Verb] || code/100 != 2 && !r.Failed && !r.Refused || r.Resource == "" ||
 		r.Received.IsZero() || r.User == "" {
 		return r, false
 	}
