@@ -164,8 +164,8 @@ func (c *namesCourt) judge(named map[uint64]person) (count [answers]int, faults 
 			count[right]++
 		default:
 			count[wrong]++
-			faults = errors.Join(faults, fmt.Errorf("seq %d, %s %s/%s: %s (%s) is wrong: %s", j.Seq, j.Type, j.Namespace,
-				j.Name, p.User, p.AuditID, j.candidates()))
+			faults = errors.Join(faults, fmt.Errorf("seq %d, %s %s/%s: %s (%s) is wrong: %s",
+				j.Seq, j.Type, j.Namespace, j.Name, p.User, p.AuditID, j.candidates()))
 		}
 	}
 	return count, faults
@@ -181,8 +181,8 @@ func (j *judged) has(r *cluster.Request) bool {
 	return false
 }
 
-// deletes reports whether a request deletes the object that a DELETED is about: the line names who asked for that, which
-// may have been long before.
+// deletes reports whether a request deletes the object that a DELETED is about: the line names who asked for that,
+// which may have been long before.
 func (j *judged) deletes(r *cluster.Request) bool {
 	resource, subresource, _ := strings.Cut(r.Resource, "/")
 	of, _, _ := strings.Cut(resource, ".")
