@@ -312,6 +312,8 @@ func (r *Replicas) Follow() (all []Line) {
 		gap   int    // counts them
 		open  bool   // a list
 		from  uint64 // of its GAP
+		// synced is the version of the last list, as far as versions can be compared.
+		synced uint64
 	}
 	gone := func(s *reader, uid string) {
 		if o, there := s.live[uid]; there {
@@ -337,7 +339,7 @@ func (r *Replicas) Follow() (all []Line) {
 		switch l.Type {
 		case Gap:
 			if startsOver(l) {
-				s.anew = true
+				s.anew, s.synced = true, 0
 				clear(s.seen)
 			}
 			if from, _ := number(l.FromResourceVersion); !s.open || from < s.from {
@@ -354,10 +356,14 @@ func (r *Replicas) Follow() (all []Line) {
 			if s.anew {
 				clear(s.seen)
 			}
-			s.anew, s.open = false, false
+			s.anew, s.open, s.synced = false, false, versionOf(l)
 		default:
 			if l.Origin != FromRelist && s.seen[e] {
 				continue
+			}
+			_, there := s.live[e.uid]
+			if l.Origin == FromWatch && versionOf(l) <= s.synced && (l.Type != Deleted || !there) {
+				continue // the list has shown what came of it
 			}
 			s.seen[e] = l.Origin != FromRelist
 			name := l.Namespace + "/" + l.Name

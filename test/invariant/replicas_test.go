@@ -213,8 +213,17 @@ func TestFollow(t *testing.T) {
 		}, "a 28, d 14"},
 		{"all is written again", func(r *[]part) { (*r)[2].lines[0] = gap(CheckpointLost, "", "30") }, "a 31"},
 		{"versions from before", func(r *[]part) {
-			(*r)[2].lines[0], (*r)[2].lines[3] = gap(Ahead, "", "30"), watched("MODIFIED", "a", "u1", "11")
+			(*r)[2].lines = []string{gap(Ahead, "", "10"), event("MODIFIED", "relist", "a", "u1", "9"), synced("10", 0, 1, 0), watched("MODIFIED", "a", "u1", "11")}
 		}, "a 11"},
+		{"a watch from before a list", func(r *[]part) {
+			*r = append(*r, part{1, []string{
+				watched("MODIFIED", "a", "u1", "20"), watched("DELETED", "d", "u4", "21"), watched("ADDED", "d", "u5", "22"),
+				watched("MODIFIED", "a", "u1", "31"),
+			}})
+		}, "a 31"},
+		{"a deletion that has the version before", func(r *[]part) {
+			(*r)[2].lines = append((*r)[2].lines, watched("DELETED", "a", "u1", "28"))
+		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			parts := takeovers()
