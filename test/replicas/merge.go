@@ -48,9 +48,10 @@ type mergedLines struct {
 	read line.Fields
 }
 
-func (*mergedLines) Late(string, time.Time, time.Time) {}
-func (*mergedLines) Hole(string, uint64, uint64) error { return nil }
-func (m *mergedLines) Next() uint64                    { return uint64(len(m.all) + 1) }
+func (*mergedLines) Late(string, time.Time, time.Time)     {}
+func (*mergedLines) Relisted(string, time.Time, time.Time) {}
+func (*mergedLines) Hole(string, uint64, uint64) error     { return nil }
+func (m *mergedLines) Next() uint64                        { return uint64(len(m.all) + 1) }
 
 func (m *mergedLines) Write(raw []byte) (int64, error) {
 	lines, err := invariant.Parse("merged", len(m.all)+1, append(bytes.Clone(raw), '\n'))

@@ -107,7 +107,11 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *argument.Selec
 	if err := errors.Join(plan.Merge(ctx, out), out.end()); err != nil {
 		return fmt.Errorf("merge journals: %w", err)
 	}
-	j.coverage = coverage.Late(j.coverage, out.late)
+	later, err := writtenLater(ctx, of)
+	if err != nil {
+		return err
+	}
+	j.coverage = coverage.Late(coverage.Late(coverage.Relisted(j.coverage, out.relisted), out.late), later)
 	if lines == AllLines {
 		return j.Resolve(ctx, s)
 	}
@@ -480,10 +484,11 @@ func (j *Journal) selected(
 
 // mergedFiles are the files of a merged journal.
 type mergedFiles struct {
-	j    *Journal
-	next uint64 // seq
-	hole string // before the next line
-	late map[string][]coverage.Span
+	j        *Journal
+	next     uint64 // seq
+	hole     string // before the next line
+	late     map[string][]coverage.Span
+	relisted map[string][]coverage.Span
 
 	f      *os.File
 	w      *bufio.Writer
@@ -512,6 +517,13 @@ func (m *mergedFiles) Late(stream string, told, later time.Time) {
 	}
 	// What it was told of had happened before.
 	m.late[stream] = append(m.late[stream], coverage.Span{From: told.Add(-coverage.LateAfter), To: later})
+}
+
+func (m *mergedFiles) Relisted(stream string, from, to time.Time) {
+	if m.relisted == nil {
+		m.relisted = make(map[string][]coverage.Span)
+	}
+	m.relisted[stream] = append(m.relisted[stream], coverage.Span{From: from, To: to})
 }
 
 func (m *mergedFiles) Hole(source string, count, seq uint64) error {

@@ -2,6 +2,9 @@ package archive
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,5 +84,63 @@ func TestHeldBackBetween(t *testing.T) {
 		if fmt.Sprint(got) != tt.want {
 			t.Errorf("from %v to %v: %v, want %s", tt.since, tt.until, got, tt.want)
 		}
+	}
+}
+
+// A replica whose coverage ends before its lines was killed: what its watch brought later is late. What a list shows is not.
+func TestWrittenLater(t *testing.T) {
+	at := func(second int) time.Time { return time.Date(2026, 11, 20, 12, 0, second, 0, time.UTC) }
+	for name, tt := range map[string]struct {
+		lines string // type, origin and second of each
+		want  string
+	}{
+		"in time":               {"ADDED watch 5, MODIFIED watch 12", "map[]"},
+		"after the end":         {"ADDED watch 5, DELETED watch 40", "map[pods:[10-40]]"},
+		"between two":           {"DELETED watch 25, ADDED watch 45", "map[pods:[10-25 32-45]]"},
+		"a list":                {"ADDED watch 5, GAP - 20, MODIFIED relist 20, SYNCED - 20", "map[]"},
+		"a list after that":     {"MODIFIED watch 18, GAP - 20, MODIFIED relist 20, SYNCED - 20", "map[pods:[10-18]]"},
+		"a list without an end": {"MODIFIED watch 18, GAP - 20, MODIFIED relist 21", "map[pods:[10-21]]"},
+	} {
+		var text strings.Builder
+		for n, l := range strings.Split(tt.lines, ", ") {
+			var typ, origin string
+			var second int
+			if _, err := fmt.Sscan(l, &typ, &origin, &second); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&text, `{"seq":%d,"time":%q,"type":%q`, n+1, at(second).Format(time.RFC3339Nano), typ)
+			if origin != "-" {
+				fmt.Fprintf(&text, `,"origin":%q,"id":"u/%d/%s","stream":"pods","version":"v1","resource":"pods","kind":"Pod","namespace":"shop","name":"a","uid":"u","resourceVersion":"%[2]d","object":{}}`+"\n", origin, n+1, typ)
+			} else {
+				fmt.Fprintf(&text, `,"id":"pods/%d/%s","stream":"pods","version":"v1","resource":"pods","resourceVersion":"%[1]d"}`+"\n", n+1, typ)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "journal.jsonl")
+		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := Open(path, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		intervals := []coverage.Interval{{From: at(0), To: at(10)}}
+		if name == "between two" {
+			intervals = append(intervals, coverage.Interval{From: at(28), To: at(32)})
+		}
+		j.SetCoverage([]coverage.Stream{{Name: "pods", Intervals: intervals}})
+		spans, err := writtenLater(t.Context(), []*Journal{j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string][]string)
+		for stream, all := range spans {
+			for _, s := range all {
+				got[stream] = append(got[stream], fmt.Sprintf("%d-%d", s.From.Second(), s.To.Second()))
+			}
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%s: %v, want %s", name, got, tt.want)
+		}
+		j.Close()
 	}
 }

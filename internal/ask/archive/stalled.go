@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -95,4 +96,69 @@ func readLater(ctx context.Context, of []*Journal, stream string, from, to time.
 		}
 	}
 	return first != nil && !first.Written.After(from), nil
+}
+
+// writtenLater returns, by stream, the times before which a replica wrote lines that its own coverage does not have,
+// back to where that ended: it was late, and was killed before it could say so. Another one, which had received these
+// changes in time, has left them out, and its coverage may begin before they were written.
+func writtenLater(ctx context.Context, of []*Journal) (map[string][]coverage.Span, error) {
+	spans := make(map[string][]coverage.Span)
+	for _, j := range of {
+		streams, err := j.AllCoverage()
+		if err != nil {
+			continue // it was reported before
+		}
+		for _, s := range streams {
+			var end time.Time
+			for n := range len(s.Intervals) + 1 {
+				next := time.Time{}
+				if n < len(s.Intervals) {
+					next = s.Intervals[n].From
+				}
+				last, err := j.lastLine(ctx, s.Name, end, next)
+				if err != nil {
+					return nil, err
+				}
+				if last.Sub(end) > coverage.LateAfter && !last.IsZero() {
+					spans[s.Name] = append(spans[s.Name], coverage.Span{From: end, To: last})
+				}
+				if n < len(s.Intervals) {
+					end = s.Intervals[n].To
+				}
+			}
+		}
+	}
+	return spans, nil
+}
+
+// lastLine returns when the last line of a stream's watch was received between two times, of which the later one may be
+// zero; zero if none was.
+func (j *Journal) lastLine(ctx context.Context, stream string, from, to time.Time) (last time.Time, err error) {
+	var before time.Time // the list in which it is
+	for i := range j.Segments {
+		outside, err := j.Outside(ctx, i, argument.Moment{Time: from}, argument.Moment{Time: to})
+		if err != nil {
+			return last, err
+		} else if outside {
+			continue
+		}
+		lines, err := j.LinesOfStream(ctx, i, stream)
+		if err != nil {
+			return last, err
+		}
+		slices.SortFunc(lines, func(a, b index.Line) int { return cmp.Compare(a.Seq, b.Seq) })
+		for n := range lines {
+			l := &lines[n]
+			between := l.Time.After(from) && (to.IsZero() || l.Time.Before(to))
+			switch {
+			case l.Type == index.Gap:
+				before = last
+			case l.Type == index.Synced:
+				last = before // what a list shows is known to be old
+			case l.Type <= index.Deleted && between && l.Time.After(last):
+				last = l.Time
+			}
+		}
+	}
+	return last, nil
 }

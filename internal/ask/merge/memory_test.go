@@ -55,6 +55,7 @@ type peak struct {
 
 func (*peak) Hole(string, uint64, uint64) error     { return nil }
 func (*peak) Late(string, time.Time, time.Time)     {}
+func (*peak) Relisted(string, time.Time, time.Time) {}
 func (p *peak) Next() uint64                        { return p.seq + 1 }
 func (p *peak) Read(at int64) (*line.Fields, error) { return &p.read, p.read.Parse(p.all[at]) }
 func (p *peak) Write(l []byte) (at int64, err error) {

@@ -68,6 +68,9 @@ type Output interface {
 	// Late reports that a repeat was dropped whose replica had received the event earlier than the one whose line is in
 	// the merged journal.
 	Late(stream string, earlier, later time.Time)
+	// Relisted reports a list after a GAP: of what was changed between the stream's last line before the GAP and the
+	// SYNCED, it may have no more than the difference. from is zero where no line came before.
+	Relisted(stream string, from, to time.Time)
 	// Hole says that so many lines of a source are missing before the next one, which has that seq there.
 	Hole(source string, count, seq uint64) error
 	// Next returns the seq of the next line.
@@ -145,9 +148,10 @@ type merger struct {
 
 // state is what has come of a stream.
 type state struct {
-	highest string // version of its lines
-	term    uint64 // of its last line
-	stretch int    // counts how often lines of another term began
+	highest string    // version of its lines
+	term    uint64    // of its last line
+	stretch int       // counts how often lines of another term began
+	last    time.Time // of its last line
 	gap     *openGap
 	events  map[string]time.Time // those that may come again, as EventOf has them, with the times of their lines
 	live    map[string]*known    // by uid; only where a replica may have to find out what is gone
@@ -161,6 +165,7 @@ type openGap struct {
 	count    count     // what differs from what the lines after it come to
 	due      *incoming // its line, where that is not written unless another one is
 	newEpoch bool      // versions start over; a DELETED after it has the one from before
+	after    time.Time // when the line before it was received
 }
 
 type known struct {
@@ -311,7 +316,13 @@ func (m *merger) takeGap(s *stream, in *incoming) error {
 	if s.gap != nil && s.gap.stretch == s.stretch && from != "" && !line.Later(s.gap.from, from) {
 		from = s.gap.from // of a list that continues after another GAP
 	}
-	s.gap = &openGap{stretch: s.stretch, from: from, newEpoch: in.newEpoch || s.gap != nil && s.gap.newEpoch}
+	after := s.last
+	if s.gap != nil {
+		after = s.gap.after
+	}
+	s.gap = &openGap{
+		stretch: s.stretch, from: from, newEpoch: in.newEpoch || s.gap != nil && s.gap.newEpoch, after: after,
+	}
 	if in.newEpoch {
 		s.events, s.highest = nil, ""
 		for _, last := range s.live {
@@ -340,6 +351,9 @@ func (m *merger) takeSynced(s *stream, in *incoming) error {
 		}
 		if s.gap = nil; gap.due != nil {
 			return nil
+		}
+		if in.behind {
+			m.out.Relisted(s.name, gap.after, in.line.Time)
 		}
 		if err := gap.count.addTo(&in.edit); err != nil {
 			return err
@@ -416,6 +430,7 @@ func (m *merger) add(s *stream, in *incoming) error {
 	if err != nil {
 		return err
 	}
+	s.last = in.line.Time
 	if in.line.AboutStream() {
 		return nil
 	}

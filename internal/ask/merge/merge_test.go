@@ -33,16 +33,21 @@ func source(name, text string) merge.Source {
 
 // output keeps the merged lines.
 type output struct {
-	lines  []string
-	late   []string
-	seq    uint64
-	parsed line.Fields
+	lines    []string
+	late     []string
+	relisted []string
+	seq      uint64
+	parsed   line.Fields
 }
 
 func (o *output) Hole(source string, count, seq uint64) error {
 	o.seq += count
 	o.lines = append(o.lines, fmt.Sprintf("-- %d lines of %s before %d", count, source, seq))
 	return nil
+}
+
+func (o *output) Relisted(stream string, from, to time.Time) {
+	o.relisted = append(o.relisted, fmt.Sprintf("%s %s to %s", stream, from.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly)))
 }
 
 func (o *output) Late(stream string, told, later time.Time) {
@@ -574,6 +579,25 @@ func TestLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(out.late, ", "); got != "pods 1m0s" {
+		t.Errorf("%s", got)
+	}
+}
+
+// From when to when a list after a GAP may have no more than the difference, is said.
+func TestRelisted(t *testing.T) {
+	first := about(1, 1, "ADDED", "snapshot", "a", "3") + synced(2, 1, "5", 1, 0, 0) + about(3, 1, "MODIFIED", "watch", "a", "8")
+	p, err := merge.Scan(t.Context(), []merge.Source{
+		source("a", first),
+		source("b", later(gap(1, 2, "", "30"))+later(gap(2, 2, "", "30"))+later(about(3, 2, "ADDED", "relist", "a", "25"))+later(synced(4, 2, "30", 1, 0, 0))),
+	}, heldBack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out output
+	if err := p.Merge(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(out.relisted, ", "); got != "pods 14:00:03 to 14:01:04" {
 		t.Errorf("%s", got)
 	}
 }

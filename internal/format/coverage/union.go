@@ -161,6 +161,36 @@ func Late(streams []Stream, spans map[string][]Span) []Stream {
 	return streams
 }
 
+// Relisted returns coverage without what nobody can know: where the coverage of a stream, by name, has a hole in one of
+// these times, at whose end a list was complete, what comes after the hole begins at that end. A replica that has read
+// on meanwhile has all changes since then; but not those of the hole, of which the list shows no more than what came of
+// them.
+func Relisted(streams []Stream, spans map[string][]Span) []Stream {
+	streams = slices.Clone(streams)
+	for n := range streams {
+		for _, span := range spans[streams[n].Name] {
+			var all []Interval
+			covered, hole := span.From, false
+			for _, in := range streams[n].Intervals {
+				hole = hole || in.From.After(covered) && covered.Before(span.To) && in.From.Before(span.To)
+				covered = latest(covered, in.To)
+				if hole && in.From.Before(span.To) {
+					if !in.To.After(span.To) {
+						continue
+					}
+					in.From = span.To
+				}
+				all = append(all, in)
+			}
+			if len(all) == 0 {
+				all = []Interval{{From: span.To, To: span.To, End: Unknown}}
+			}
+			streams[n].Intervals = all
+		}
+	}
+	return streams
+}
+
 func earliest(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -135,3 +135,27 @@ func TestLate(t *testing.T) {
 		t.Errorf("the argument has changed: %+v", streams)
 	}
 }
+
+// What a list after a hole shows is known from its end on, whoever has read on meanwhile.
+func TestRelisted(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	in := func(from, to int) coverage.Interval { return coverage.Interval{From: at(from), To: at(to)} }
+	for _, tt := range []struct {
+		name     string
+		of, want []coverage.Interval
+	}{
+		{"no hole", []coverage.Interval{in(0, 60)}, []coverage.Interval{in(0, 60)}},
+		{"after the hole", []coverage.Interval{in(0, 20), in(30, 60)}, []coverage.Interval{in(0, 20), in(40, 60)}},
+		{"after each", []coverage.Interval{in(0, 20), in(22, 25), in(30, 60)}, []coverage.Interval{in(0, 20), in(40, 60)}},
+		{"a hole before that", []coverage.Interval{in(0, 5), in(8, 60)}, []coverage.Interval{in(0, 5), in(8, 60)}},
+		{"a hole after that", []coverage.Interval{in(0, 45), in(50, 60)}, []coverage.Interval{in(0, 45), in(50, 60)}},
+		{"its own", []coverage.Interval{in(0, 20), in(40, 60)}, []coverage.Interval{in(0, 20), in(40, 60)}},
+		{"nothing else", []coverage.Interval{in(20, 30)}, []coverage.Interval{{From: at(40), To: at(40), End: coverage.Unknown}}},
+	} {
+		streams := []coverage.Stream{{Name: "pods", Intervals: tt.of}}
+		got := coverage.Relisted(streams, map[string][]coverage.Span{"pods": {{From: at(10), To: at(40)}}})
+		if diff := cmp.Diff(tt.want, got[0].Intervals); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
