@@ -176,10 +176,29 @@ func (w *asker) going(o *object) {
 	l := Link{What: "being deleted"}
 	if left := last.finalizers(); len(left) > 0 {
 		l.Why, l.Rule, l.Certain = "held by "+strings.Join(left, ", "), "finalizers", true
+	} else if o.Kind == "Namespace" && o.Group == "" {
+		if says := remaining(last); says != "" {
+			l.Why, l.Rule, l.Certain = says, "namespace-content", true
+		}
 	}
 	if w.row(l, last) {
 		w.asked(o, asked, "")
 	}
+}
+
+// remaining returns what the conditions of a Namespace say that keeps it from being gone: first what its controller
+// cannot do, then what waits.
+func remaining(v *Version) string {
+	var all []string
+	for _, typ := range []string{
+		"NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure",
+		"NamespaceDeletionContentFailure", "NamespaceFinalizersRemaining", "NamespaceContentRemaining",
+	} {
+		if c := v.condition(typ); str(c, "status") == "True" && str(c, "message") != "" {
+			all = append(all, str(c, "message"))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // asked follows why the deletion of an object was asked for that is not gone yet, or was held up.
