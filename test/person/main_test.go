@@ -93,4 +93,11 @@ func TestJudgeOfFinalizers(t *testing.T) {
 	if is := made.beside(&entry{Type: "DELETED", UID: "U"}, []*request{other, deletion}); is != "two at once delete or evict it" {
 		t.Errorf("two deletions are %q", is)
 	}
+	evicted := truth{makers: []*request{{what: "eviction", deletes: true, code: 201, sent: at, answered: at.Add(1)}}}
+	for later, want := range map[time.Duration]string{2: "two at once delete or evict it", time.Second: ""} {
+		other := &request{what: "deletecollection", deletes: true, code: 200, items: []string{"U"}, sent: at.Add(later), answered: at.Add(later + 1)}
+		if is := evicted.beside(&entry{Type: "MODIFIED", UID: "U"}, []*request{other}); is != want {
+			t.Errorf("a collection deleted %v after an eviction is %q", later, is)
+		}
+	}
 }

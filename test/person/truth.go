@@ -341,6 +341,9 @@ func (t truth) beside(e *entry, all []*request) string {
 	by := t.makers[0]
 	for _, r := range all {
 		together := !r.sent.After(by.answered) && !by.sent.After(r.answered)
+		if by.what == "eviction" && r.deletes { // whose answer does not name the pod: only the second tells
+			together = together || r.sent.Truncate(time.Second).Equal(by.sent.Truncate(time.Second))
+		}
 		of := r.uid == e.UID || slices.Contains(r.items, e.UID)
 		switch {
 		case by.deletes && r.deletes && r != by && r.ok() && together && of:
