@@ -63,17 +63,7 @@ func (p *Progress) text(now time.Time) string {
 	left := time.Duration(float64(p.total-p.done)/max(rate, 1)) * time.Second
 	filled := min(int(part*columns), columns)
 	return fmt.Sprintf("[%s%s] %s of %s, %s/s, %s left", strings.Repeat("=", filled), strings.Repeat(" ", columns-filled),
-		size(float64(p.done)), size(float64(p.total)), size(rate), max(left, 0))
-}
-
-func size(bytes float64) string {
-	switch {
-	case bytes >= 1e9:
-		return fmt.Sprintf("%.1f GB", bytes/1e9)
-	case bytes >= 1e6:
-		return fmt.Sprintf("%.0f MB", bytes/1e6)
-	}
-	return fmt.Sprintf("%.0f kB", bytes/1e3)
+		terminal.Bytes(p.done), terminal.Bytes(p.total), terminal.Bytes(rate), max(left, 0))
 }
 
 // Clear removes what was drawn. It may be drawn again.

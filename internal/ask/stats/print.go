@@ -92,7 +92,7 @@ func (s *Stats) text(f *found, o *answer.Output) error {
 	if p.total.Lines == 1 {
 		noun = "line"
 	}
-	p.printf("%s %s, %s", thousands(p.total.Lines), noun, inBytes(p.total.Bytes))
+	p.printf("%s %s, %s", thousands(p.total.Lines), noun, terminal.Bytes(p.total.Bytes))
 	first, last := f.Received()
 	if p.total.Lines > 0 {
 		p.printf(", received from %s to %s", argument.Moment{Time: first}, argument.Moment{Time: last})
@@ -152,7 +152,7 @@ func (p *printer) line(numbers, name string) {
 
 // numbers are the columns that every table has.
 func (p *printer) numbers(n Count) string {
-	return fmt.Sprintf("%8s  %5s  %9s", inBytes(n.Bytes), percent(n.Bytes, p.total.Bytes), thousands(n.Lines))
+	return fmt.Sprintf("%8s  %5s  %9s", terminal.Bytes(n.Bytes), percent(n.Bytes, p.total.Bytes), thousands(n.Lines))
 }
 
 const numbersHeading = "   BYTES      %      LINES"
@@ -204,12 +204,12 @@ func (p *printer) suggestions(f *found) {
 		if s.Sampled {
 			about, sampled = "about ", true
 		}
-		p.printf("\n# %s%s, %s less. Lost: %s\n", about, percent(s.Bytes, p.total.Bytes), inBytes(s.Bytes), s.Loses)
+		p.printf("\n# %s%s, %s less. Lost: %s\n", about, percent(s.Bytes, p.total.Bytes), terminal.Bytes(s.Bytes), s.Loses)
 		p.out = append(p.out, s.YAML...)
 	}
 	if sampled {
 		p.printf("\n\"about\" is by a sample of %s lines, %s of %s\n", thousands(f.sample.Lines),
-			inBytes(f.sample.Bytes), inBytes(p.total.Bytes))
+			terminal.Bytes(f.sample.Bytes), terminal.Bytes(p.total.Bytes))
 	}
 }
 
@@ -223,19 +223,6 @@ func typeName(t index.Type) string {
 		return "OTHER"
 	}
 	return index.Types[t-1]
-}
-
-// inBytes is a size for people, in powers of 1000.
-func inBytes(n int64) string {
-	units := []string{"B", "kB", "MB", "GB", "TB"}
-	size, unit := float64(n), 0
-	for ; size >= 999.5 && unit < len(units)-1; unit++ {
-		size /= 1000
-	}
-	if unit > 0 && size < 9.95 {
-		return fmt.Sprintf("%.1f %s", size, units[unit])
-	}
-	return fmt.Sprintf("%.0f %s", size, units[unit])
 }
 
 // percent is a share for people.

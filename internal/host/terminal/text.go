@@ -178,3 +178,16 @@ func Count(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+// Bytes is a size for people, in powers of 1000.
+func Bytes[N int64 | uint64 | float64](n N) string {
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	size, unit := float64(n), 0
+	for ; size >= 999.5 && unit < len(units)-1; unit++ {
+		size /= 1000
+	}
+	if unit > 0 && size < 9.95 {
+		return fmt.Sprintf("%.1f %s", size, units[unit])
+	}
+	return fmt.Sprintf("%.0f %s", size, units[unit])
+}

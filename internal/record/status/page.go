@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
 )
@@ -29,7 +30,7 @@ var (
 	pageJS string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"ago": ago, "age": Age, "exact": exact, "bytes": Bytes,
+		"ago": ago, "age": Age, "exact": exact, "bytes": terminal.Bytes[uint64],
 		"css":     func() template.CSS { return template.CSS(pageCSS) }, //nolint:gosec // our own file
 		"js":      func() template.JS { return template.JS(pageJS) },    //nolint:gosec // our own file
 		"edition": func() string { return pageEdition },
@@ -313,19 +314,6 @@ func Age(now, at time.Time) string {
 
 func ago(now, at time.Time) string { return Age(now, at) + " ago" }
 func exact(t time.Time) string     { return t.UTC().Format(time.RFC3339) }
-
-// Bytes is a size for people.
-func Bytes(n uint64) string {
-	units := []string{"B", "kB", "MB", "GB", "TB"}
-	size, unit := float64(n), 0
-	for ; size >= 999.5 && unit < len(units)-1; unit++ {
-		size /= 1000
-	}
-	if unit > 0 && size < 9.95 {
-		return fmt.Sprintf("%.1f %s", size, units[unit])
-	}
-	return fmt.Sprintf("%.0f %s", size, units[unit])
-}
 
 // perSecond is lines per second for people.
 func perSecond(rate float64) string {

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/host/terminal"
 )
 
 // WriteText shows the daemon at an address, then its streams as a table.
@@ -112,7 +113,7 @@ func freeText(s Space) string {
 	if s.Size == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %s of %s free", Bytes(s.Free), Bytes(s.Size))
+	return fmt.Sprintf(", %s of %s free", terminal.Bytes(s.Free), terminal.Bytes(s.Size))
 }
 
 // agoOr is how long ago something was, or - where it never was.
