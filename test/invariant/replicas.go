@@ -339,7 +339,7 @@ func (r *Replicas) Follow() (all []Line) {
 		switch l.Type {
 		case Gap:
 			if startsOver(l) {
-				s.anew, s.synced = true, 0
+				s.anew = true
 				clear(s.seen)
 			}
 			if from, _ := number(l.FromResourceVersion); !s.open || from < s.from {

@@ -97,6 +97,7 @@ func TestWrittenLater(t *testing.T) {
 		"in time":               {"ADDED watch 5, MODIFIED watch 12", "map[]"},
 		"after the end":         {"ADDED watch 5, DELETED watch 40", "map[pods:[10-40]]"},
 		"between two":           {"DELETED watch 25, ADDED watch 45", "map[pods:[10-25 32-45]]"},
+		"no coverage":           {"ADDED watch 5, DELETED watch 8", "map[pods:[0-8]]"},
 		"a list":                {"ADDED watch 5, GAP - 20, MODIFIED relist 20, SYNCED - 20", "map[]"},
 		"a list after that":     {"MODIFIED watch 18, GAP - 20, MODIFIED relist 20, SYNCED - 20", "map[pods:[10-18]]"},
 		"a list without an end": {"MODIFIED watch 18, GAP - 20, MODIFIED relist 21", "map[pods:[10-21]]"},
@@ -127,7 +128,9 @@ func TestWrittenLater(t *testing.T) {
 		if name == "between two" {
 			intervals = append(intervals, coverage.Interval{From: at(28), To: at(32)})
 		}
-		j.SetCoverage([]coverage.Stream{{Name: "pods", Intervals: intervals}})
+		if j.SetCoverage(nil); name != "no coverage" {
+			j.SetCoverage([]coverage.Stream{{Name: "pods", Intervals: intervals}})
+		}
 		spans, err := writtenLater(t.Context(), []*Journal{j})
 		if err != nil {
 			t.Fatal(err)

@@ -104,35 +104,41 @@ func readLater(ctx context.Context, of []*Journal, stream string, from, to time.
 func writtenLater(ctx context.Context, of []*Journal) (map[string][]coverage.Span, error) {
 	spans := make(map[string][]coverage.Span)
 	for _, j := range of {
-		streams, err := j.AllCoverage()
-		if err != nil {
-			continue // it was reported before
+		intervals := make(map[string][]coverage.Interval) // of the streams that it has lines of: it may not cover them
+		for i := range j.Segments {
+			x, err := j.Index(ctx, i)
+			if err != nil {
+				return nil, err
+			}
+			for n := range x.Streams {
+				intervals[x.Streams[n].Name] = nil
+			}
 		}
-		for _, s := range streams {
-			var end time.Time
-			for n := range len(s.Intervals) + 1 {
-				next := time.Time{}
-				if n < len(s.Intervals) {
-					next = s.Intervals[n].From
-				}
-				last, err := j.lastLine(ctx, s.Name, end, next)
+		covered, _ := j.AllCoverage() // that it cannot be read was reported before
+		for _, s := range covered {
+			if _, has := intervals[s.Name]; has {
+				intervals[s.Name] = s.Intervals
+			}
+		}
+		for stream, all := range intervals {
+			end := time.Time{}
+			for _, next := range append(slices.Clip(all), coverage.Interval{}) { // the last one is all the time after it
+				last, err := j.lastLine(ctx, stream, end, next.From)
 				if err != nil {
 					return nil, err
 				}
-				if last.Sub(end) > coverage.LateAfter && !last.IsZero() {
-					spans[s.Name] = append(spans[s.Name], coverage.Span{From: end, To: last})
+				if !last.IsZero() && last.Sub(end) > coverage.LateAfter {
+					spans[stream] = append(spans[stream], coverage.Span{From: end, To: last})
 				}
-				if n < len(s.Intervals) {
-					end = s.Intervals[n].To
-				}
+				end = next.To
 			}
 		}
 	}
 	return spans, nil
 }
 
-// lastLine returns when the last line of a stream's watch was received between two times, of which the later one may be
-// zero; zero if none was.
+// lastLine returns when a stream's watch brought its last line between two times; zero if it brought none. A zero to is
+// no bound.
 func (j *Journal) lastLine(ctx context.Context, stream string, from, to time.Time) (last time.Time, err error) {
 	var before time.Time // the list in which it is
 	for i := range j.Segments {

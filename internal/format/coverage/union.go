@@ -172,7 +172,7 @@ func Relisted(streams []Stream, spans map[string][]Span) []Stream {
 			var all []Interval
 			covered, hole := span.From, false
 			for _, in := range streams[n].Intervals {
-				hole = hole || in.From.After(covered) && covered.Before(span.To) && in.From.Before(span.To)
+				hole = hole || in.From.After(covered)
 				covered = latest(covered, in.To)
 				if hole && in.From.Before(span.To) {
 					if !in.To.After(span.To) {

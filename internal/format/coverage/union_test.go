@@ -145,6 +145,7 @@ func TestRelisted(t *testing.T) {
 		of, want []coverage.Interval
 	}{
 		{"no hole", []coverage.Interval{in(0, 60)}, []coverage.Interval{in(0, 60)}},
+		{"one after the other", []coverage.Interval{in(0, 20), in(20, 60)}, []coverage.Interval{in(0, 20), in(20, 60)}},
 		{"after the hole", []coverage.Interval{in(0, 20), in(30, 60)}, []coverage.Interval{in(0, 20), in(40, 60)}},
 		{"after each", []coverage.Interval{in(0, 20), in(22, 25), in(30, 60)}, []coverage.Interval{in(0, 20), in(40, 60)}},
 		{"a hole before that", []coverage.Interval{in(0, 5), in(8, 60)}, []coverage.Interval{in(0, 5), in(8, 60)}},
