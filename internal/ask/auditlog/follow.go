@@ -123,7 +123,7 @@ func (f *Follower) Round(ctx context.Context, patterns []string, now time.Time) 
 	return errors.Join(errs...)
 }
 
-// decide writes down who made the lines, of which the logs were read up to a time.
+// decide writes who made the lines that are old enough, now that the logs have been read up to a time.
 func (f *Follower) decide(ctx context.Context, read time.Time) error {
 	if err := f.write(); err != nil {
 		return err // so that what is to be written does not grow

@@ -341,7 +341,7 @@ func printChanges(o *answer.Output, l *why.Link, width int) {
 	}
 }
 
-// table is rows of which the third cell is cut where the terminal is narrow.
+// table holds rows. On a narrow terminal the third cell of each is cut.
 type table struct {
 	wide, terminal bool
 	width          int

@@ -29,7 +29,7 @@ const (
 	apart = time.Second
 	// many is how many lines in a row are enough to see that the clocks of kubejournal and of the API server differ.
 	many = 8
-	// margin is how much sooner than any line of which the request is certain one may be received after its request.
+	// margin is by how much a line may come sooner after its request than the fastest line whose request is certain.
 	margin = 50 * time.Millisecond
 )
 
@@ -596,8 +596,8 @@ func (m *matching) named(x *is) {
 	m.found(x, all, audit.Name)
 }
 
-// indirect notes the request that had the API server write a pod in nobody's name: its binding, or its eviction before
-// that sets deletionTimestamp. ok is false for a line that is not such a one. What is answered with it has found it
+// indirect notes the request that made the API server write a pod without naming a manager: its binding, or the
+// condition that its eviction sets before deletionTimestamp. ok is false for a line that is not such a one. What is answered with it has found it
 // there, but for a write of the status, which may have any condition.
 func (m *matching) indirect(x *is, answered []*audit.Request) (ok bool) {
 	subresource, at := wroteIndirectly(x)

@@ -155,7 +155,7 @@ func unpack(t *testing.T, dir string, random *rand.Rand) {
 		switch random.IntN(4) {
 		case 0:
 			os.Remove(x)
-		case 1: // damaged, behind its header
+		case 1: // damaged after the header
 			b := content(t, x)
 			b[100+random.IntN(len(b)-100)] ^= 1
 			if err := os.WriteFile(x, b, 0o600); err != nil {

@@ -33,7 +33,7 @@ func disrupted(w *asker, o *object, v *Version) *cause {
 		set, ok := o.changeOf(v, func(a, b *Version) bool {
 			return !equal(a.condition("DisruptionTarget"), is) && equal(b.condition("DisruptionTarget"), is)
 		})
-		c.proven = !ok || set.writer() == "" // the API server writes it in nobody's name
+		c.proven = !ok || set.writer() == "" // the API server sets it without naming a manager
 		c.next = func() { w.drained(v) }
 		c.ends = w.audited("who evicted it")
 	case "PreemptionByScheduler":

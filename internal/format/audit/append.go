@@ -18,8 +18,8 @@ const (
 // Otherwise, and to put small blocks together, to drop the entries of lines before oldest, and where an append before
 // has left a torn end, it merges.
 //
-// A crash leaves whole blocks, of which the last ones may be torn or, after a power cut, not be what was written: their
-// checksum does not fit then. Readers pass over both, and the next Append removes what is torn.
+// After a crash the last blocks may be incomplete or, after a power cut, have other bytes than were written: then their
+// checksum does not match. Readers skip both, and the next Append removes an incomplete one.
 func Append(path string, oldest uint64, add []Entry) error {
 	if len(add) == 0 {
 		return nil

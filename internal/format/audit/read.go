@@ -239,7 +239,7 @@ func (r *reader) find(v []byte, depth int) (err error) {
 		}
 		return nil
 	}
-	// Other logs of a cluster are exported beside the audit log; whoever may write to one could make up an event.
+	// Exports hold other logs of the cluster too. Anyone who can write to one of those could forge an audit event.
 	of := rawjson.Pick(v, "apiVersion", "kubernetes")
 	if of[0] != nil && !strings.HasPrefix(text(of[0]), "audit.k8s.io/") || of[1] != nil && !ofServer(of[1]) {
 		return nil

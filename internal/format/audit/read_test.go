@@ -226,7 +226,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// FuzzRead reads what is no log at all. No value of an object is ever in what was read.
+// FuzzRead reads bytes that need not be a log. What it returns never has a value of an object.
 func FuzzRead(f *testing.F) {
 	for _, log := range forms() {
 		f.Add([]byte(log))
