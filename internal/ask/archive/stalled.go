@@ -122,7 +122,7 @@ func writtenLater(ctx context.Context, of []*Journal) (map[string][]coverage.Spa
 		}
 		for stream, all := range intervals {
 			end := time.Time{}
-			for _, next := range append(slices.Clip(all), coverage.Interval{}) { // the last one is all the time after it
+			for _, next := range append(slices.Clip(all), coverage.Interval{}) { // and all the time after them
 				last, err := j.lastLine(ctx, stream, end, next.From)
 				if err != nil {
 					return nil, err

@@ -29,8 +29,8 @@ const Several = "several"
 // Status is how far a follower has come.
 type Status struct {
 	Files   int               // that the patterns name
-	Events  uint64            // that were read, of any kind
-	Damaged uint64            // lines that cannot be read
+	Events  int               // that were read, of any kind
+	Damaged int               // lines that cannot be read
 	Lines   map[string]uint64 // of which it was written who made them, by how that is known; Several
 	Decided time.Time         // up to when lines are decided
 }
@@ -111,8 +111,8 @@ func (f *Follower) Round(ctx context.Context, patterns []string, now time.Time) 
 			continue
 		}
 		n, err := audit.Read(bytes.NewReader(lines), f.live.Add, func(int, string) {})
-		f.Events += uint64(n.Events)   //nolint:gosec // a count
-		f.Damaged += uint64(n.Damaged) //nolint:gosec // a count
+		f.Events += n.Events
+		f.Damaged += n.Damaged
 		if err != nil {
 			errs = append(errs, fmt.Errorf("read %s: %w", one.path, err))
 		}

@@ -156,7 +156,7 @@ func TestFaultsOfFollowing(t *testing.T) {
 		if n >= patience-1 { // it is not only being written
 			want = 10
 		}
-		if f.Lines[string(audit.Exact)] != want || f.Events != 3*want || f.Files != 2 {
+		if f.Lines[string(audit.Exact)] != want || f.Events != 3*int(want) || f.Files != 2 {
 			t.Errorf("%+v", f.Status)
 		}
 	}

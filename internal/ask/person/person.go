@@ -349,8 +349,8 @@ func (m *matching) named(x *is) {
 }
 
 // indirect notes the request that made the API server write a pod without naming a manager: its binding, or the
-// condition that its eviction sets before deletionTimestamp. ok is false for a line that is not such a one. What is answered with it has found it
-// there, but for a write of the status, which may have any condition.
+// condition that its eviction sets before deletionTimestamp. ok is false for any other line. A request that was
+// answered with the version found it there, except a write of the status, which may set any condition.
 func (m *matching) indirect(x *is, answered []*audit.Request) (ok bool) {
 	subresource, at := wroteIndirectly(x)
 	if !x.live || x.manager != "" || subresource == "" ||

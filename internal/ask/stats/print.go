@@ -204,7 +204,8 @@ func (p *printer) suggestions(f *found) {
 		if s.Sampled {
 			about, sampled = "about ", true
 		}
-		p.printf("\n# %s%s, %s less. Lost: %s\n", about, percent(s.Bytes, p.total.Bytes), terminal.Bytes(s.Bytes), s.Loses)
+		share := percent(s.Bytes, p.total.Bytes)
+		p.printf("\n# %s%s, %s less. Lost: %s\n", about, share, terminal.Bytes(s.Bytes), s.Loses)
 		p.out = append(p.out, s.YAML...)
 	}
 	if sampled {

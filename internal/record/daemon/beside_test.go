@@ -19,7 +19,7 @@ func TestBeside(t *testing.T) {
 	ended := make(chan struct{})
 	l.beside = func(ctx context.Context, current func() *config.Config, show func(*metrics.Audit)) {
 		defer close(ended)
-		for n := uint64(0); ctx.Err() == nil; n++ {
+		for n := 0; ctx.Err() == nil; n++ {
 			seen.Store(fmt.Sprint(current().Audit.Paths))
 			show(&metrics.Audit{Files: 2, Events: n, Errors: 3, Lines: map[string]uint64{"exact": 4}, Decided: time.Now(), Err: "a log is locked"})
 			select {

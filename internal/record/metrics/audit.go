@@ -24,8 +24,8 @@ var (
 // Audit is how far audit logs are followed.
 type Audit struct {
 	Files   int               // that the patterns name
-	Events  uint64            // that were read
-	Damaged uint64            // lines of logs that cannot be read
+	Events  int               // that were read
+	Damaged int               // lines of logs that cannot be read
 	Lines   map[string]uint64 // that have a person, by how that is known
 	Errors  uint64            // rounds that failed
 	Decided time.Time         // up to when lines are decided; zero for none

@@ -60,8 +60,8 @@ type Checkpoint struct {
 // Audit is how far the audit logs are followed.
 type Audit struct {
 	Files   int               `json:"files"`            // that audit.paths match
-	Events  uint64            `json:"events"`           // that were read
-	Damaged uint64            `json:"damaged"`          // lines that cannot be read
+	Events  int               `json:"events"`           // that were read
+	Damaged int               `json:"damaged"`          // lines that cannot be read
 	Lines   map[string]uint64 `json:"lines"`            // whose users were written, by how they are known
 	Decided time.Time         `json:"decided,omitzero"` // up to here
 	Error   string            `json:"error,omitempty"`  // of the last round
