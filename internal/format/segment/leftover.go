@@ -3,7 +3,9 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,48 +83,26 @@ func RemoveLeftOver(d disk.FS, path string) error {
 // WriteIndex puts an index beside a rotated segment: it is complete when it has its name.
 func WriteIndex(segment string, content []byte) error {
 	path := IndexPath(segment)
-	f, err := createTemporary(path)
-	if err != nil {
+	temporary := temporaryIndex(path)
+	defer disk.NoteTemporary(temporary)()
+	f, err := disk.WriteTemporary(disk.OS, temporary, FileMode, func(w io.WriterAt) error {
+		_, err := w.WriteAt(content, 0)
+		return err
+	})
+	if f == nil {
 		return err
 	}
-	defer disk.NoteTemporary(f.Name())()
-	_, err = f.Write(content)
 	if err == nil {
-		err = f.Chmod(FileMode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = os.Rename(temporary, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()), f.Close())
+		return errors.Join(err, os.Remove(temporary), f.Close())
 	}
 	return f.Close()
 }
 
-// createTemporary creates a temporary file under a name that nobody else writes, and locks it, if the volume has locks.
-func createTemporary(path string) (*os.File, error) {
-	for range mostRemovals {
-		f, err := os.CreateTemp(filepath.Dir(path), TemporaryName(filepath.Base(path)+".*"))
-		if err != nil {
-			return nil, err
-		}
-		locked := disk.Lock(f)
-		is, err := f.Stat()
-		if err != nil {
-			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
-		}
-		there, err := os.Stat(f.Name())
-		if !errors.Is(locked, disk.ErrLocked) && err == nil && os.SameFile(is, there) {
-			return f, nil
-		}
-		_, _ = os.Remove(f.Name()), f.Close() // another process took it for a leftover, and may have removed it
-	}
-	return nil, fmt.Errorf("%s: temporary files are removed or locked by another process", filepath.Dir(path))
+// temporaryIndex returns a name that no other run uses.
+func temporaryIndex(path string) string {
+	name := TemporaryName(fmt.Sprintf("%s.%d", filepath.Base(path), rand.Uint64()))
+	return filepath.Join(filepath.Dir(path), name)
 }
-
-// mostRemovals is how many files in turn a run of RemoveLeftOvers can take between their creation and their lock: one
-// is unlikely.
-const mostRemovals = 10

@@ -2,10 +2,13 @@ package segment
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kubejournal/internal/host/disk"
 )
 
 func exists(path string) error {
@@ -18,21 +21,21 @@ func exists(path string) error {
 func TestNamesOfWriters(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.jsonl")
-	f, err := createTemporary(IndexPath(filepath.Join(dir, rotatedName+Gzipped)))
+	temporary := temporaryIndex(IndexPath(filepath.Join(dir, rotatedName+Gzipped)))
+	f, err := disk.WriteTemporary(disk.OS, temporary, FileMode, func(io.WriterAt) error {
+		return errors.Join(RemoveLeftOvers(path), exists(temporary))
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("it was removed while it was written: %v", err)
 	}
 	defer f.Close()
-	if name := filepath.Base(f.Name()); !NamesOf(path).LeftOver(name) {
-		t.Errorf("%s is not known", name)
-	}
-	if err := errors.Join(RemoveLeftOvers(path), exists(f.Name())); err != nil {
-		t.Errorf("it was removed while it was written: %v", err)
+	if !NamesOf(path).LeftOver(filepath.Base(temporary)) {
+		t.Errorf("%s is not known", temporary)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(RemoveLeftOvers(path), exists(f.Name())); !errors.Is(err, fs.ErrNotExist) {
+	if err := errors.Join(RemoveLeftOvers(path), exists(temporary)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it was left: %v", err)
 	}
 	if err := WriteIndex(filepath.Join(dir, rotatedName+Gzipped), []byte("an index")); err != nil {
@@ -41,5 +44,49 @@ func TestNamesOfWriters(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != rotatedName+Indexed {
 		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// takenAtOnce has another run look for what was left over as soon as a file is there, before its writer has the lock.
+type takenAtOnce struct {
+	disk.FS
+	t     *testing.T
+	times int
+}
+
+func (d *takenAtOnce) OpenFile(path string, flag int, mode fs.FileMode) (disk.File, error) {
+	f, err := d.FS.OpenFile(path, flag, mode)
+	if d.times--; err == nil && d.times >= 0 {
+		if err := RemoveLeftOver(disk.OS, path); err != nil {
+			d.t.Error(err)
+		}
+	}
+	return f, err
+}
+
+// TestTakenForLeftOver has a file removed between its creation and its lock: it is written all the same, and has its
+// name.
+func TestTakenForLeftOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".journal.jsonl.coverage.tmp")
+	for _, c := range []struct {
+		times int
+		there bool
+	}{{0, true}, {1, true}, {3, true}, {100, false}} {
+		f, err := disk.WriteTemporary(&takenAtOnce{disk.OS, t, c.times}, path, FileMode, func(w io.WriterAt) error {
+			_, err := w.WriteAt([]byte("content"), 0)
+			return err
+		})
+		if c.there != (err == nil) {
+			t.Errorf("removed %d times: %v", c.times, err)
+		}
+		if f == nil {
+			continue
+		}
+		if content, err := os.ReadFile(path); string(content) != "content" {
+			t.Errorf("removed %d times: %q, %v", c.times, content, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -94,21 +94,46 @@ func Create(d FS, path string, mode fs.FileMode) (File, error) {
 // locked if the volume has locks, until the caller has renamed it: what looks for files that a crash has left sees that
 // it is written. Once it is created it is returned also with an error, for the caller to close.
 func WriteTemporary(d FS, path string, mode fs.FileMode, fn func(io.WriterAt) error) (File, error) {
-	f, err := Create(d, path, mode)
+	f, err := createLocked(d, path, mode)
 	if err != nil {
 		return nil, err
 	}
-	if locked := f.Lock(); errors.Is(locked, ErrLocked) {
-		err = locked // for a moment: it was taken for one that was left over
-	}
-	if err == nil {
-		err = fn(f)
-	}
-	if err == nil {
+	if err = fn(f); err == nil {
 		err = f.Sync()
 	}
 	return f, err
 }
+
+// createLocked creates a file and locks it. What removes files that a crash has left may find it before it is locked,
+// and locks and removes it: then it is created again.
+func createLocked(d FS, path string, mode fs.FileMode) (File, error) {
+	for range mostRemovals {
+		f, err := Create(d, path, mode)
+		if err != nil {
+			return nil, err
+		}
+		locked := f.Lock()
+		is, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		at, err := d.Stat(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, f.Close())
+		}
+		if err == nil && os.SameFile(is, at) && !errors.Is(locked, ErrLocked) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%s: removed or locked by another process, again and again", path)
+}
+
+// mostRemovals is how often in turn a file can be taken for one that was left between its creation and its lock: once
+// is unlikely.
+const mostRemovals = 10
 
 type file struct{ *os.File }
 
