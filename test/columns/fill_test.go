@@ -37,7 +37,7 @@ import (
 // CustomResourceDefinitions, APIServices, ServiceCIDRs.
 var types = map[string]any{
 	"configmaps.v1.":                                                    corev1.ConfigMap{},
-	"endpoints.v1.":                                                     corev1.Endpoints{},
+	"endpoints.v1.":                                                     corev1.Endpoints{}, //nolint:staticcheck // deprecated, and served
 	"events.v1.":                                                        corev1.Event{},
 	"limitranges.v1.":                                                   corev1.LimitRange{},
 	"namespaces.v1.":                                                    corev1.Namespace{},

@@ -1,5 +1,5 @@
-// Package columns prints objects of built-in resources as kube-apiserver v1.36 does in a Table, which is what kubectl get
-// shows: the same columns, and cells of the same text and type.
+// Package columns prints objects of built-in resources as kube-apiserver v1.36 does in a Table, which is what kubectl
+// get shows: the same columns, and cells of the same text and type.
 package columns
 
 import (
@@ -25,8 +25,8 @@ func For(group, version, resource string) *Printer {
 	return printers()[resource+"."+version+"."+group]
 }
 
-// Row returns the cells of an object, given as JSON of that group and version, as the server prints them at a time: each
-// is a string, an int64 or a bool.
+// Row returns the cells of an object, given as JSON of that group and version, as the server prints them at a time.
+// Each is a string, an int64 or a bool.
 //
 // Where the object is not one of its type, as when a number is redacted, it returns an error, and cells all the same:
 // of these, only name and age are known, and the others are "<unknown>". What is cut out of a list or a map goes

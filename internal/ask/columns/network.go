@@ -37,11 +37,9 @@ func networkPrinters() map[string]*Printer {
 			age,
 			wide(column("Selector", service["selector"])),
 		),
-		"endpoints.v1.": of(func(o *corev1.Endpoints, at clock) []any {
-			return []any{o.Name, endpoints(o.Subsets), at.age(o.ObjectMeta)}
-		},
+		"endpoints.v1.": of(endpoints,
 			name,
-			column("Endpoints", corev1.Endpoints{}.SwaggerDoc()["subsets"]),
+			column("Endpoints", corev1.Endpoints{}.SwaggerDoc()["subsets"]), //nolint:staticcheck // journals have them
 			age,
 		),
 		"endpointslices.v1.discovery.k8s.io": of(func(o *discoveryv1.EndpointSlice, at clock) []any {
@@ -179,12 +177,12 @@ func servicePorts(ports []corev1.ServicePort) string {
 }
 
 // endpoints lists the addresses that are ready, with each port.
-func endpoints(subsets []corev1.EndpointSubset) string {
-	if len(subsets) == 0 {
-		return "<none>"
+func endpoints(o *corev1.Endpoints, at clock) []any { //nolint:staticcheck // deprecated, and journals have them
+	if len(o.Subsets) == 0 {
+		return []any{o.Name, "<none>", at.age(o.ObjectMeta)}
 	}
 	var list []string
-	for _, s := range subsets {
+	for _, s := range o.Subsets {
 		for _, p := range s.Ports {
 			for _, a := range s.Addresses {
 				list = append(list, net.JoinHostPort(a.IP, strconv.Itoa(int(p.Port))))
@@ -196,7 +194,7 @@ func endpoints(subsets []corev1.EndpointSubset) string {
 			}
 		}
 	}
-	return first(3, ",", list)
+	return []any{o.Name, first(3, ",", list), at.age(o.ObjectMeta)}
 }
 
 // hosts lists the hosts of rules. How many more there are counts all rules, also those without a host.

@@ -78,7 +78,8 @@ func storagePrinters() map[string]*Printer {
 				binding = *o.VolumeBindingMode
 			}
 			return []any{
-				name, o.Provisioner, string(reclaim), string(binding), isTrue(o.AllowVolumeExpansion), at.age(o.ObjectMeta),
+				name, o.Provisioner, string(reclaim), string(binding), isTrue(o.AllowVolumeExpansion),
+				at.age(o.ObjectMeta),
 			}
 		},
 			name,
