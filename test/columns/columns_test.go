@@ -225,6 +225,7 @@ func nameOf(t *testing.T, object []byte) string {
 	return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
 
+// get lists a resource, again where the server is too busy to answer.
 func get(t *testing.T, client *http.Client, url string) (list table) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -232,20 +233,24 @@ func get(t *testing.T, client *http.Client, url string) (list table) {
 		t.Fatal(err)
 	}
 	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-	response, err := client.Do(request)
+	err = program.Eventually(t.Context(), time.Minute, url, func() error {
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %s: %s", response.Status, body)
+		}
+		list = table{}
+		return json.Unmarshal(body, &list)
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %s: %s", response.Status, body)
-	}
-	if err == nil {
-		err = json.Unmarshal(body, &list)
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", url, err)
 	}
 	return list
 }
