@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/ask/selector"
 )
 
-// Get asks for objects as they were. Its formats are table, wide, name, yaml and json.
+// Get asks for objects as they were. Its formats are table, wide, name, yaml, json, and answer.Lines.
 type Get struct {
 	At, Since, Until argument.Moment
 	Deleted, Clean   bool
@@ -32,9 +32,9 @@ func (g *Get) Prepare(r *Request) error {
 		err = errors.New("--deleted takes --since and --until, not --at")
 	case !g.Deleted && !(g.Since.IsZero() && g.Until.IsZero()):
 		err = errors.New("--since and --until go with --deleted; for a state write --at")
-	case g.Clean && r.Output != "" && r.Output != "yaml" && r.Output != "json":
+	case g.Clean && r.Output != "" && r.Output != "yaml" && r.Output != "json" && r.Output != answer.Lines:
 		err = fmt.Errorf("--clean writes yaml or json, not %s", r.Output)
-	case g.Clean && r.Output != "json":
+	case g.Clean && r.Output == "":
 		r.Output = "yaml"
 	}
 	r.Output = cmp.Or(r.Output, "table")
@@ -56,6 +56,8 @@ func (g *Get) Prepare(r *Request) error {
 	switch {
 	case g.Clean:
 		r.applied = "--clean"
+	case r.Output == answer.Lines:
+		r.applied = "get"
 	case r.Output != "table":
 		r.applied = "-o " + r.Output
 	}

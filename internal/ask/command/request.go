@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,14 @@ func (all Opened) Close() {
 	for _, of := range all {
 		of.Close()
 	}
+}
+
+// Watched reports whether any stream was ever watched that may have what is selected.
+func (all Opened) Watched() bool {
+	return slices.ContainsFunc(all, func(of *cluster.Opened) bool {
+		streams, err := of.Coverage(of.Selection)
+		return err == nil && len(streams) > 0
+	})
 }
 
 // Open opens the journals of a request that is prepared, and finds out what is selected. What is returned is to be
