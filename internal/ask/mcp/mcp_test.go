@@ -321,6 +321,8 @@ func (b *blocking) Answer(context.Context, *command.Request, []answer.Asked, *an
 // Two calls run at a time, others wait, and none longer than it may.
 func TestCallsAtATime(t *testing.T) {
 	s := newServer(Options{Log: io.Discard})
+	done := make(chan struct{})
+	s.done = done
 	b := &blocking{began: make(chan struct{}), end: make(chan struct{})}
 	answers := make(chan error)
 	call := func(ctx context.Context) {
@@ -361,8 +363,12 @@ func TestCallsAtATime(t *testing.T) {
 	s.maxTime = time.Millisecond
 	go call(t.Context())
 	said("not answered within 1ms; ask for less")
+	s.maxTime = time.Hour
+	go call(t.Context())
+	close(done)
+	said("stopped") // whichever waits, and whichever runs
+	said("stopped")
 	close(b.end)
-	said("it has ended")
 }
 
 type panics struct{ blocking }

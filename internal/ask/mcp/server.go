@@ -48,7 +48,8 @@ type Options struct {
 // server answers calls.
 type server struct {
 	Options
-	calls   chan struct{} // has one for each that runs
+	done    <-chan struct{} // closed where calls are to end
+	calls   chan struct{}   // has one for each that runs
 	waiting atomic.Int64
 	maxTime time.Duration
 }
@@ -60,7 +61,9 @@ func newServer(o Options) *server {
 // Serve answers requests that come from in, a message a line, until its end or that of ctx. What still runs then is
 // left alone: the process is to end.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
-	err := newServer(o).protocol().Run(ctx, &transport{in: in, out: out})
+	s := newServer(o)
+	s.done = ctx.Done()
+	err := s.protocol().Run(ctx, &transport{in: in, out: out})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -143,6 +146,9 @@ func (s *server) call(ctx context.Context, a *asked) (*mcp.CallToolResult, error
 	case <-ctx.Done():
 		s.waiting.Add(-1)
 		return nil, s.ended(ctx)
+	case <-s.done:
+		s.waiting.Add(-1)
+		return nil, errEnds
 	}
 	type outcome struct {
 		is  *result
@@ -165,8 +171,12 @@ func (s *server) call(ctx context.Context, a *asked) (*mcp.CallToolResult, error
 		return o.is.toCall()
 	case <-ctx.Done():
 		return nil, s.ended(ctx)
+	case <-s.done:
+		return nil, errEnds
 	}
 }
+
+var errEnds = errors.New("the server is being stopped")
 
 // ended explains that a call was not answered.
 func (s *server) ended(ctx context.Context) error {
