@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -271,5 +274,48 @@ func TestAgentGone(t *testing.T) {
 	}
 	if status, _, stderr := execute(t, "mcp", "--journal", path, "extra"); status != 2 || !strings.Contains(stderr, "unexpected argument") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// TestAgentPage holds docs/mcp.md: its table has the inputs of each tool, and its example is what the tool answers.
+func TestAgentPage(t *testing.T) {
+	client := agent(t, filepath.Join("..", "..", "test", "sample", "journal.jsonl"))
+	page := pages(t)["docs/mcp.md"]
+	all, err := client.ListTools(t.Context(), nil)
+	if err != nil || len(all.Tools) != 6 {
+		t.Fatal(all, err)
+	}
+	for _, tool := range all.Tools {
+		row := regexp.MustCompile("(?m)^\\| `" + tool.Name + "` \\|[^|]*\\|([^|]*)\\|$").FindStringSubmatch(page)
+		if row == nil {
+			t.Errorf("no row for %s", tool.Name)
+			continue
+		}
+		var got []string
+		for _, name := range codeSpan.FindAllString(row[1], -1) {
+			got = append(got, strings.Trim(name, "`"))
+		}
+		want := slices.Collect(maps.Keys(tool.InputSchema.(map[string]any)["properties"].(map[string]any)))
+		slices.Sort(got)
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", tool.Name, got, want)
+		}
+	}
+	_, example, _ := strings.Cut(page, "\n## An example\n")
+	blocks := fence.FindAllStringSubmatch(example, -1)
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	var call struct {
+		Name      string
+		Arguments json.RawMessage
+	}
+	var want any
+	if err := errors.Join(json.Unmarshal([]byte(blocks[0][2]), &call), json.Unmarshal([]byte(blocks[1][2]), &want)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: call.Name, Arguments: call.Arguments})
+	if err != nil || !reflect.DeepEqual(r.StructuredContent, want) {
+		t.Errorf("%v: %v\nwant %v", err, r.StructuredContent, want)
 	}
 }
