@@ -25,7 +25,8 @@ type objects struct {
 
 func newObjects(o *Output, format string) *objects {
 	return &objects{
-		Output: o, out: bufio.NewWriter(terminal.Raw(o.Writer)), json: format != "yaml", lines: format == Lines, items: -1,
+		Output: o, out: bufio.NewWriter(terminal.Raw(o.Writer)), json: format != "yaml", lines: format == Lines,
+		items: -1,
 	}
 }
 
