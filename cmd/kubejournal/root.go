@@ -110,7 +110,7 @@ between, a line of its own says so.
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(),
 		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
 		newDiffCommand(), newBlameCommand(), newWhyCommand(), newAuditCommand(), newCoverageCommand(),
-		newStatsCommand(), newIndexCommand(), newSchemaCommand(), newVersionCommand())
+		newServeCommand(), newStatsCommand(), newIndexCommand(), newSchemaCommand(), newVersionCommand())
 	asDeclared(root)
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
