@@ -142,14 +142,17 @@ func aggregated(all apis, f form) discoveryv2.APIGroupDiscoveryList {
 				if k.Group != group || k.Version != version {
 					continue
 				}
+				kind := &metav1.GroupVersionKind{Kind: k.Kind} // of this group and version, as the server has it
+				if k.Custom {
+					kind.Group, kind.Version = group, version
+				}
 				scope := discoveryv2.ScopeCluster
 				if k.Namespaced {
 					scope = discoveryv2.ScopeNamespace
 				}
 				v.Resources = append(v.Resources, discoveryv2.APIResourceDiscovery{
 					Resource: k.Resource.Resource, Scope: scope, SingularResource: k.Singular, Verbs: verbs,
-					ResponseKind: &metav1.GroupVersionKind{Group: group, Version: version, Kind: k.Kind},
-					ShortNames:   k.ShortNames, Categories: k.Categories,
+					ResponseKind: kind, ShortNames: k.ShortNames, Categories: k.Categories,
 				})
 			}
 			g.Versions = append(g.Versions, v)

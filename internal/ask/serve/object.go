@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/ask/question"
@@ -102,11 +104,34 @@ func (k *kind) appendItem(dst []byte, o object) []byte {
 	return append(append(append(dst, '{'), rest(o.raw)...), '}')
 }
 
+// withVersion returns an object at another version.
+func withVersion(raw []byte, version string) []byte {
+	metadata := rawjson.At(raw, []byte("/metadata"))
+	is := rawjson.Pick(metadata, "resourceVersion")[0]
+	if is == nil {
+		return raw
+	}
+	at := cap(raw) - cap(is) // both are parts of one array
+	if at < 0 || at+len(is) > len(raw) || !bytes.Equal(raw[at:at+len(is)], is) {
+		return raw
+	}
+	return slices.Concat(raw[:at], []byte(quoted(version)), raw[at+len(is):])
+}
+
 // appendPartial appends the metadata of an object, as a PartialObjectMetadata of a version of the API.
 func appendPartial(dst []byte, o object, apiVersion string) []byte {
 	metadata := rawjson.At(o.raw, []byte("/metadata"))
 	if metadata == nil {
 		metadata = []byte("{}")
+	}
+	if bytes.HasPrefix(metadata, []byte(`{"annotations":`)) || bytes.HasPrefix(metadata, []byte(`{"creationTimestamp":`)) {
+		// Of a custom resource, in the order of names. A PartialObjectMetadata has the order of its fields.
+		var m metav1.ObjectMeta
+		if json.Unmarshal(metadata, &m) == nil {
+			if text, err := json.Marshal(m); err == nil {
+				metadata = text
+			}
+		}
 	}
 	dst = fmt.Appendf(dst, `{"kind":%q,"apiVersion":%s,"metadata":`, asPartial, quoted(apiVersion))
 	return append(append(dst, metadata...), '}')

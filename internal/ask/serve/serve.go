@@ -150,12 +150,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-cache, private")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if err := s.admit(r); err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := s.route(w, r); err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 	}
 }
 

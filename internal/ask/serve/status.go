@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func statusOf(err error) metav1.Status {
 }
 
 // fail answers with an error.
-func (s *Server) fail(w http.ResponseWriter, err error) {
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errNoPath) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusNotFound)
@@ -75,7 +76,11 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	if status.Code == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", "GET, HEAD")
 	}
-	writeJSON(w, int(status.Code), encodeStatus(status))
+	text := encodeStatus(status)
+	if isPretty(r) {
+		text = indented(text)
+	}
+	writeJSON(w, int(status.Code), text)
 }
 
 func encodeStatus(status metav1.Status) []byte {
@@ -94,5 +99,8 @@ func writeJSON(w http.ResponseWriter, code int, text []byte) {
 		h.Set("Content-Type", "application/json")
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n')) // a client that has gone
+	if !bytes.HasPrefix(text, []byte("{\n")) { // indented: the server leaves out the end of the line
+		text = append(text, '\n')
+	}
+	_, _ = w.Write(text) // a client that has gone
 }

@@ -219,8 +219,8 @@ func (x *watcher) event(ctx context.Context, e *question.Event) error {
 		switch {
 		case !matches && !was:
 			return nil
-		case !matches:
-			typ = "DELETED"
+		case !matches && typ != "DELETED": // it is sent as it was when it was selected
+			return x.leave(ctx, &item, e.Place.Seq, l.Unquoted(line.FieldResourceVersion))
 		case was && typ == "ADDED": // seen already
 			typ = "MODIFIED"
 		case !was:
@@ -235,6 +235,42 @@ func (x *watcher) event(ctx context.Context, e *question.Event) error {
 		return err
 	}
 	return x.send(typ, text)
+}
+
+// leave sends that an object is not selected any more from a line on, which has a version. x.p.mu is held.
+func (x *watcher) leave(ctx context.Context, item *question.Item, seq uint64, version string) error {
+	one, err := argument.ParseObject(x.k.Resource.Resource + "." + x.k.Group + "/" + item.Name)
+	if err != nil {
+		return err
+	}
+	s := &argument.Selection{Objects: []argument.Object{one}}
+	if item.Namespace != "" {
+		s.Namespaces = []string{item.Namespace}
+	}
+	st, err := x.p.j.State(ctx, s, argument.Moment{Seq: seq - 1})
+	if err != nil {
+		return err
+	}
+	var place index.Place
+	for i := range st.Items {
+		if !st.Items[i].Gone {
+			place = st.Items[i].Last
+		}
+	}
+	if place.Seq == 0 {
+		return nil
+	}
+	l, err := x.p.j.Line(ctx, place)
+	if err != nil || l == nil {
+		return err
+	}
+	o := objectOf(l, item)
+	o.raw = withVersion(o.raw, version)
+	text, err := x.append(nil, o)
+	if err != nil {
+		return err
+	}
+	return x.send("DELETED", text)
 }
 
 // selects reports whether an object is in the namespace, and has the name, that are asked for.
