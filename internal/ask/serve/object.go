@@ -68,8 +68,8 @@ func onlyMetadata(object []byte) bool {
 	return true
 }
 
-// rest returns an object's members but kind and apiVersion, without the braces.
-func rest(raw []byte) []byte {
+// otherMembers returns an object's members but kind and apiVersion, without the braces.
+func otherMembers(raw []byte) []byte {
 	var all []byte
 	for key, value := range rawjson.Members(raw) {
 		if s := string(key); s == "kind" || s == "apiVersion" {
@@ -90,7 +90,7 @@ func (k *kind) appendWhole(dst []byte, o object) []byte {
 		format = `{"apiVersion":%[2]s,"kind":%[1]s`
 	}
 	dst = fmt.Appendf(dst, format, quoted(k.Kind), quoted(o.apiVersion))
-	if members := rest(o.raw); len(members) > 0 {
+	if members := otherMembers(o.raw); len(members) > 0 {
 		dst = append(append(dst, ','), members...)
 	}
 	return append(dst, '}')
@@ -101,7 +101,7 @@ func (k *kind) appendItem(dst []byte, o object) []byte {
 	if k.Custom || o.apiVersion != k.apiVersion() {
 		return k.appendWhole(dst, o)
 	}
-	return append(append(append(dst, '{'), rest(o.raw)...), '}')
+	return append(append(append(dst, '{'), otherMembers(o.raw)...), '}')
 }
 
 // withVersion returns an object at another version.
