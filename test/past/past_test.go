@@ -3,7 +3,6 @@ package past
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -487,20 +486,4 @@ func (s *stage) discovery() {
 			s.t.Errorf("%d resources below %s", len(got), path)
 		}
 	}
-}
-
-// kubectl runs kubectl on the past.
-func (s *stage) kubectl(ctx context.Context, kubeconfig string, args ...string) string {
-	s.t.Helper()
-	root, err := program.Root()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl"), args...)
-	cmd.Dir, cmd.Env = s.dir, program.Environ(s.dir, "KUBECONFIG="+kubeconfig)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Sprintf("%s(%v)\n", out, err)
-	}
-	return string(out)
 }

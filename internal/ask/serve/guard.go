@@ -63,6 +63,15 @@ func NeedsToken(address string) bool {
 	return err != nil || !isLoopback(strings.ToLower(host))
 }
 
+// Reach returns the address by which this machine reaches a listener.
+func Reach(address net.Addr) string {
+	host, port, err := net.SplitHostPort(address.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address.String()
+}
+
 // HostsOf returns the hosts by which a listener may be named, beside loopback: that of its address and, where it listens
 // on all addresses, those of this machine.
 func HostsOf(address net.Addr) (hosts []string) {

@@ -168,7 +168,11 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return s.readOnly(strings.ToLower(r.Method))
+		what := strings.ToLower(r.Method)
+		if t, _ := parsePath(path); t.sub != "" {
+			what = t.resource + "/" + strings.TrimPrefix(t.sub, "/")
+		}
+		return s.readOnly(what)
 	}
 	switch path {
 	case "/healthz", "/livez", "/readyz":
@@ -184,8 +188,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	if path == "/openapi/v2" || path == "/openapi/v3" || strings.HasPrefix(path, "/openapi/v3/") {
 		given, err := s.document(w, r, path)
 		if !given && err == nil {
-			err = failed(http.StatusNotFound, "NotFound",
-				"the journal does not have the cluster's OpenAPI documents, which kubectl explain needs")
+			const text = "the journal does not have the cluster's OpenAPI documents, which kubectl explain needs"
+			w.Header().Set("Warning", `299 - "`+text+`"`) // clients have words of their own for the error
+			err = failed(http.StatusNotFound, metav1.StatusReasonNotFound, text)
 		}
 		return err
 	}

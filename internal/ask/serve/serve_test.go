@@ -315,7 +315,7 @@ func TestFaults(t *testing.T) {
 		{"PATCH /apis/apps/v1/namespaces/a/deployments/x {}", 405, "it can be read only, and patch is not possible"},
 		{"PUT /api/v1/nodes/x {}", 405, "MethodNotAllowed"},
 		{"/api/v1/namespaces/a/pods/db1/log?follow=true", 405, "pods/log is not possible"},
-		{"POST /api/v1/namespaces/a/pods/db1/exec?command=sh", 405, "MethodNotAllowed"},
+		{"POST /api/v1/namespaces/a/pods/db1/exec?command=sh", 405, "pods/exec is not possible"},
 		{"/api/v1/namespaces/a/pods/db1/exec?command=sh", 405, "pods/exec"},
 		{"/api/v1/namespaces/a/services/x/proxy/a/b", 405, "services/proxy/a/b"},
 		{"/api/v1/proxy/namespaces/a/services/x", 405, "proxy"},

@@ -182,8 +182,11 @@ func (x *watcher) events(ctx context.Context) (bool, error) {
 			text := encodeStatus(statusOf(expired("too old resource version: the journal has a gap there")))
 			return false, x.write("ERROR", text)
 		}
-		if err := x.event(ctx, &e); err != nil {
+		if err := x.event(ctx, &e); errors.Is(err, errGone) {
 			return false, err
+		} else if err != nil {
+			// Not once more with other files: some were sent. The client asks again from the last that it has.
+			return false, fmt.Errorf("send an event: %v", err) //nolint:errorlint // as above
 		}
 	}
 	return true, x.flush()
