@@ -95,7 +95,7 @@ func (f *serveFlags) run(cmd *cobra.Command, _ []string) error {
 		return errors.Join(err, l.Close())
 	}
 	defer s.Close()
-	url := "http://" + l.Addr().String()
+	url := "http://" + past.Reach(l.Addr())
 	if f.kubeconfig != "" {
 		if err := past.WriteKubeconfig(f.kubeconfig, url, token); err != nil {
 			return errors.Join(err, l.Close())
