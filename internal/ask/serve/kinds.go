@@ -30,7 +30,7 @@ type kind struct {
 	selectable []string // fields, as in spec.color
 }
 
-// version is one that a CustomResourceDefinition serves.
+// definedVersion is a version of a CustomResourceDefinition.
 type definedVersion struct {
 	Name       string   `json:"name"`
 	Served     bool     `json:"served"`

@@ -141,7 +141,7 @@ func (o *options) check(next string) error {
 	return &failure{apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", all).Status()}
 }
 
-// matches reports whether objects are selected by what their lines alone say.
+// selective reports whether what is selected depends on more of an object than its name and namespace.
 func (o *options) selective() bool {
 	return !o.labels.Empty() || !o.fields.Empty() && len(o.fields.Requirements()) > o.named()
 }

@@ -46,7 +46,7 @@ const (
 	reopening = 10
 )
 
-// open returns the journals to ask, which release gives back. again says that a file was not there.
+// open returns the journals to ask, which release gives back. again says that a file of those before was not there.
 func (s *source) open(ctx context.Context, again bool) (*past, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,6 +82,7 @@ func activeSize(paths []string) int64 {
 	return info.Size()
 }
 
+// opened opens the journals. s.mu is held.
 func (s *source) opened(ctx context.Context) (*past, error) {
 	begun := time.Now()
 	p := &past{users: 1, size: activeSize(s.paths), defs: map[uint64]*defined{}}
@@ -112,6 +113,7 @@ func (s *source) release(p *past) {
 	p.leave()
 }
 
+// leave is for a user who does not ask any more. source.mu is held.
 func (p *past) leave() {
 	if p.users--; p.users == 0 {
 		p.j.Close()
@@ -147,6 +149,7 @@ func (s *source) ask(ctx context.Context, fn func(*past) error) error {
 	}
 }
 
+// with calls fn with journals, and gives them back however it ends.
 func (s *source) with(p *past, fn func(*past) error) error {
 	defer s.release(p)
 	return fn(p)

@@ -3,8 +3,10 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/line"
 	"kubejournal/test/journaltest"
 )
@@ -89,6 +92,17 @@ func (d *day) at(n float64) {
 	d.t.Helper()
 	d.Now = minute(n)
 	d.Confirm(false, d.pods, d.namespaces, d.crds, d.teams, d.secrets)
+	for t := d.t; ; <-time.After(time.Millisecond) { // coverage is written a moment later
+		all, err := coverage.Read(d.Path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+		if len(all) == 5 && !slices.ContainsFunc(all, func(s coverage.Stream) bool {
+			return s.Intervals[len(s.Intervals)-1].To.Before(d.Now)
+		}) {
+			return
+		}
+	}
 }
 
 func serveAt(t *testing.T, d *day, at time.Time) *Server {

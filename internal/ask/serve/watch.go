@@ -182,7 +182,11 @@ func (x *watcher) events(ctx context.Context) (bool, error) {
 			text := encodeStatus(statusOf(expired("too old resource version: the journal has a gap there")))
 			return false, x.write("ERROR", text)
 		}
-		if err := x.event(ctx, &e); errors.Is(err, errGone) {
+		typ, text, err := x.event(ctx, &e)
+		if err == nil && typ != "" {
+			err = x.send(typ, text)
+		}
+		if errors.Is(err, errGone) {
 			return false, err
 		} else if err != nil {
 			// Not once more with other files: some were sent. The client asks again from the last that it has.
@@ -192,23 +196,23 @@ func (x *watcher) events(ctx context.Context) (bool, error) {
 	return true, x.flush()
 }
 
-// event sends the event of a line, if its object is selected, or was.
-func (x *watcher) event(ctx context.Context, e *question.Event) error {
+// event returns the event of a line, if its object is selected, or was.
+func (x *watcher) event(ctx context.Context, e *question.Event) (typ string, text []byte, err error) {
 	x.p.mu.Lock()
 	defer x.p.mu.Unlock()
 	l, err := x.p.j.Line(ctx, e.Place)
 	if err != nil || l == nil {
-		return err
+		return "", nil, err
 	}
 	if version := l.Unquoted(line.FieldResourceVersion); version != "" && l.Origin() != line.FromRelist {
 		x.pos.Version = version
 	}
-	typ := map[index.Type]string{index.Added: "ADDED", index.Modified: "MODIFIED", index.Deleted: "DELETED"}[e.Type]
+	typ = map[index.Type]string{index.Added: "ADDED", index.Modified: "MODIFIED", index.Deleted: "DELETED"}[e.Type]
 	item := question.Item{
 		Namespace: l.Unquoted(line.FieldNamespace), Name: l.Unquoted(line.FieldName), UID: l.Unquoted(line.FieldUID),
 	}
 	if typ == "" || !x.selects(&item) || !x.matchesNames(&item) {
-		return nil
+		return "", nil, nil
 	}
 	if x.matched != nil {
 		key := keyOf(&item)
@@ -221,9 +225,10 @@ func (x *watcher) event(ctx context.Context, e *question.Event) error {
 		}
 		switch {
 		case !matches && !was:
-			return nil
+			return "", nil, nil
 		case !matches && typ != "DELETED": // it is sent as it was when it was selected
-			return x.leave(ctx, &item, e.Place.Seq, l.Unquoted(line.FieldResourceVersion))
+			text, err = x.before(ctx, &item, e.Place.Seq, l.Unquoted(line.FieldResourceVersion))
+			return "DELETED", text, err
 		case was && typ == "ADDED": // seen already
 			typ = "MODIFIED"
 		case !was:
@@ -233,18 +238,15 @@ func (x *watcher) event(ctx context.Context, e *question.Event) error {
 	if now := x.s.moment().Time; !now.IsZero() {
 		x.now = now
 	}
-	text, err := x.append(nil, objectOf(l, &item))
-	if err != nil {
-		return err
-	}
-	return x.send(typ, text)
+	text, err = x.append(nil, objectOf(l, &item))
+	return typ, text, err
 }
 
-// leave sends that an object is not selected any more from a line on, which has a version. x.p.mu is held.
-func (x *watcher) leave(ctx context.Context, item *question.Item, seq uint64, version string) error {
+// before returns an object as it was before a line, at the version of that. x.p.mu is held.
+func (x *watcher) before(ctx context.Context, item *question.Item, seq uint64, version string) ([]byte, error) {
 	one, err := argument.ParseObject(x.k.Resource.Resource + "." + x.k.Group + "/" + item.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s := &argument.Selection{Objects: []argument.Object{one}}
 	if item.Namespace != "" {
@@ -252,28 +254,22 @@ func (x *watcher) leave(ctx context.Context, item *question.Item, seq uint64, ve
 	}
 	st, err := x.p.j.State(ctx, s, argument.Moment{Seq: seq - 1})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var place index.Place
+	// Where the line before is gone, its object is known by name.
+	o := object{apiVersion: x.k.apiVersion(), raw: fmt.Appendf(nil, `{"metadata":{"name":%s,"namespace":%s,"uid":%s,`+
+		`"resourceVersion":""}}`, quoted(item.Name), quoted(item.Namespace), quoted(item.UID))}
 	for i := range st.Items {
-		if !st.Items[i].Gone {
-			place = st.Items[i].Last
+		l, err := x.p.j.Line(ctx, st.Items[i].Last)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			o = objectOf(l, item)
 		}
 	}
-	if place.Seq == 0 {
-		return nil
-	}
-	l, err := x.p.j.Line(ctx, place)
-	if err != nil || l == nil {
-		return err
-	}
-	o := objectOf(l, item)
 	o.raw = withVersion(o.raw, version)
-	text, err := x.append(nil, o)
-	if err != nil {
-		return err
-	}
-	return x.send("DELETED", text)
+	return x.append(nil, o)
 }
 
 // selects reports whether an object is in the namespace, and has the name, that are asked for.
