@@ -88,8 +88,8 @@ func (f *serveFlags) run(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("%w; name another address with --listen", err)
 	}
 	s, err := past.New(ctx, past.Options{
-		Paths: clusters[0].Paths, At: f.at, From: f.from.Time, Speed: f.speed, Token: token, Hosts: past.HostsOf(l.Addr()),
-		Notice: notice,
+		Paths: clusters[0].Paths, At: f.at, From: f.from.Time, Speed: f.speed, Token: token,
+		Hosts: past.HostsOf(l.Addr()), Notice: notice,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -128,7 +128,8 @@ func (f *serveFlags) check(cmd *cobra.Command) (token string, err error) {
 			return "", fmt.Errorf("--token-file: %w", err)
 		}
 		if token = strings.TrimSpace(string(text)); len(token) < 16 || strings.ContainsAny(token, " \r\n\t") {
-			return "", usagef("--token-file %s: a token is one line of at least 16 characters without spaces", f.tokenFile)
+			return "", usagef("--token-file %s: a token is one line of at least 16 characters without spaces",
+				f.tokenFile)
 		}
 		return token, nil
 	}

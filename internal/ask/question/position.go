@@ -127,8 +127,8 @@ func (j *Journal) AtVersion(
 	return p, p != nil, err
 }
 
-// EventsAfter returns the lines after a position and up to a moment, of the streams that may have selected objects, in order.
-// It moves the position there. A line that counts only from later on ends the lines of its stream.
+// EventsAfter returns the lines after a position and up to a moment, of the streams that may have selected objects, in
+// order. It moves the position there. A line that counts only from later on ends the lines of its stream.
 func (j *Journal) EventsAfter(
 	ctx context.Context, s *argument.Selection, p *Position, at argument.Moment,
 ) ([]Event, error) {

@@ -64,7 +64,9 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, all apis, core
 			},
 		})
 	}
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	list := metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
+	}
 	for _, group := range groups(of) {
 		list.Groups = append(list.Groups, groupOf(of, group))
 	}
@@ -119,8 +121,8 @@ func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, all api
 	for _, k := range all {
 		if k.Group == group && k.Version == version {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: k.Resource.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind, Verbs: verbs,
-				ShortNames: k.ShortNames, Categories: k.Categories,
+				Name: k.Resource.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind,
+				Verbs: verbs, ShortNames: k.ShortNames, Categories: k.Categories,
 			})
 		}
 	}
@@ -132,7 +134,8 @@ func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, all api
 
 func aggregated(all apis, f form) discoveryv2.APIGroupDiscoveryList {
 	list := discoveryv2.APIGroupDiscoveryList{
-		TypeMeta: metav1.TypeMeta{Kind: discoveryList, APIVersion: f.apiVersion()}, Items: []discoveryv2.APIGroupDiscovery{},
+		TypeMeta: metav1.TypeMeta{Kind: discoveryList, APIVersion: f.apiVersion()},
+		Items:    []discoveryv2.APIGroupDiscovery{},
 	}
 	for _, group := range groups(all) {
 		g := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: group}}

@@ -17,15 +17,18 @@ const (
 
 // selectable has the fields, beside name and namespace, by which Kubernetes' own resources can be selected.
 var selectable = map[string][]string{
-	"pods.": {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
-		"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName", "spec.host"},
+	"pods.": {
+		"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+		"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName", "spec.host",
+	},
 	"nodes.":                  {"spec.unschedulable"},
 	"replicationcontrollers.": {"status.replicas"},
 	"events.": {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
 		"involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason",
 		"reportingComponent", "source", "type"},
 	"events.events.k8s.io": {"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid",
-		"regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController", "type"},
+		"regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController",
+		"type"},
 	"namespaces.": {"status.phase"},
 	"secrets.":    {"type"},
 	"services.":   {"spec.clusterIP", "spec.type"},

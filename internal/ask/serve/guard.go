@@ -72,8 +72,8 @@ func Reach(address net.Addr) string {
 	return address.String()
 }
 
-// HostsOf returns the hosts by which a listener may be named, beside loopback: that of its address and, where it listens
-// on all addresses, those of this machine.
+// HostsOf returns the hosts by which a listener may be named, beside loopback: that of its address and, where it
+// listens on all addresses, those of this machine.
 func HostsOf(address net.Addr) (hosts []string) {
 	host := hostOf(address.String())
 	ip := net.ParseIP(host)

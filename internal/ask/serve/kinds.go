@@ -125,8 +125,8 @@ func (s *Server) kinds(ctx context.Context, p *past) (all apis, err error) {
 	return all, err
 }
 
-// kindsAt returns what is served at a moment: the resources of the journal's streams and of CustomResourceDefinitions, in
-// the version that the journal has, and those of Kubernetes itself. p.mu is held.
+// kindsAt returns what is served at a moment: the resources of the journal's streams and of CustomResourceDefinitions,
+// in the version that the journal has, and those of Kubernetes itself. p.mu is held.
 func (p *past) kindsAt(ctx context.Context, at argument.Moment) (apis, error) {
 	defs, known, err := p.definitions(ctx, at)
 	if err != nil {
@@ -293,7 +293,8 @@ func (p *past) definitions(ctx context.Context, at argument.Moment) (all []*defi
 	found := make([]*defined, len(missing))
 	if err := p.j.Read(ctx, missing, func(i int, l *line.Fields) error {
 		var d defined
-		if json.Unmarshal(rawjson.At(l.Object, []byte("/spec")), &d) == nil && d.Names.Plural != "" && d.Names.Kind != "" {
+		spec := rawjson.At(l.Object, []byte("/spec"))
+		if json.Unmarshal(spec, &d) == nil && d.Names.Plural != "" && d.Names.Kind != "" {
 			found[i] = &d
 		}
 		return nil

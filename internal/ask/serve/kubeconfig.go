@@ -13,8 +13,8 @@ import (
 // NewToken returns a token that nobody can guess.
 func NewToken() string { return rand.Text() + rand.Text() }
 
-// WriteKubeconfig writes a kubeconfig for a server at a URL, that its owner alone can read. It replaces what is there at
-// once, and no file that is not a kubeconfig for the past.
+// WriteKubeconfig writes a kubeconfig for a server at a URL, that its owner alone can read. It replaces what is there
+// at once, and no file that is not a kubeconfig for the past.
 func WriteKubeconfig(path, url, token string) error {
 	const name = "past"
 	type named map[string]any

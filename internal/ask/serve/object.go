@@ -53,8 +53,8 @@ func objectOf(l *line.Fields, item *question.Item) object {
 		if item.Namespace != "" {
 			namespace = `,"namespace":` + quoted(item.Namespace)
 		}
-		o.raw = fmt.Appendf(nil, `{"metadata":{"name":%s%s,"uid":%s,"resourceVersion":%s}}`, quoted(item.Name), namespace,
-			quoted(item.UID), quoted(l.Unquoted(line.FieldResourceVersion)))
+		o.raw = fmt.Appendf(nil, `{"metadata":{"name":%s%s,"uid":%s,"resourceVersion":%s}}`, quoted(item.Name),
+			namespace, quoted(item.UID), quoted(l.Unquoted(line.FieldResourceVersion)))
 	}
 	return o
 }
@@ -124,7 +124,8 @@ func appendPartial(dst []byte, o object, apiVersion string) []byte {
 	if metadata == nil {
 		metadata = []byte("{}")
 	}
-	if bytes.HasPrefix(metadata, []byte(`{"annotations":`)) || bytes.HasPrefix(metadata, []byte(`{"creationTimestamp":`)) {
+	if bytes.HasPrefix(metadata, []byte(`{"annotations":`)) ||
+		bytes.HasPrefix(metadata, []byte(`{"creationTimestamp":`)) {
 		// Of a custom resource, in the order of names. A PartialObjectMetadata has the order of its fields.
 		var m metav1.ObjectMeta
 		if json.Unmarshal(metadata, &m) == nil {

@@ -107,7 +107,8 @@ func (o *options) check(next string) error {
 	var all field.ErrorList
 	match := field.NewPath("resourceVersionMatch")
 	forbid := func(path *field.Path, text string) { all = append(all, field.Forbidden(path, text)) }
-	known := o.match == metav1.ResourceVersionMatchNotOlderThan || o.match == metav1.ResourceVersionMatchExact && !o.watch
+	known := o.match == metav1.ResourceVersionMatchNotOlderThan ||
+		o.match == metav1.ResourceVersionMatchExact && !o.watch
 	if o.watch && o.initial != nil && o.match != metav1.ResourceVersionMatchNotOlderThan {
 		forbid(match, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
 	}
@@ -122,7 +123,9 @@ func (o *options) check(next string) error {
 			forbid(match, "resourceVersionMatch is forbidden when continue is provided")
 		}
 		if !known {
-			supported := []string{string(metav1.ResourceVersionMatchExact), string(metav1.ResourceVersionMatchNotOlderThan), ""}
+			supported := []string{
+				string(metav1.ResourceVersionMatchExact), string(metav1.ResourceVersionMatchNotOlderThan), "",
+			}
 			if o.watch {
 				supported = supported[1:2]
 			}
@@ -138,7 +141,8 @@ func (o *options) check(next string) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return &failure{apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", all).Status()}
+	of := schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}
+	return &failure{apierrors.NewInvalid(of, "", all).Status()}
 }
 
 // selective reports whether what is selected depends on more of an object than its name and namespace.

@@ -241,7 +241,8 @@ func tooLarge(asked, is uint64) error {
 }
 
 // each calls fn with batches of what is written for items: nil for what is not selected.
-func (v *view) each(ctx context.Context, items []question.Item, fn func(items []question.Item, texts [][]byte) (bool, error),
+func (v *view) each(
+	ctx context.Context, items []question.Item, fn func(items []question.Item, texts [][]byte) (bool, error),
 ) error {
 	selects := v.selector(v.k)
 	for len(items) > 0 {

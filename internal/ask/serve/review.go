@@ -16,9 +16,11 @@ const reviewPath = "/apis/authorization.k8s.io/v1/"
 
 // reviews are the requests by which clients ask what they may do, by their paths.
 var reviews = map[string]func() runtime.Object{
-	reviewPath + "selfsubjectaccessreviews": func() runtime.Object { return &authorizationv1.SelfSubjectAccessReview{} },
-	reviewPath + "selfsubjectrulesreviews":  func() runtime.Object { return &authorizationv1.SelfSubjectRulesReview{} },
-	reviewPath + "subjectaccessreviews":     func() runtime.Object { return &authorizationv1.SubjectAccessReview{} },
+	reviewPath + "selfsubjectaccessreviews": func() runtime.Object {
+		return &authorizationv1.SelfSubjectAccessReview{}
+	},
+	reviewPath + "selfsubjectrulesreviews": func() runtime.Object { return &authorizationv1.SelfSubjectRulesReview{} },
+	reviewPath + "subjectaccessreviews":    func() runtime.Object { return &authorizationv1.SubjectAccessReview{} },
 }
 
 // decoder reads what clients send, in JSON, YAML or protobuf.
@@ -31,7 +33,7 @@ var decoder = func() runtime.Decoder {
 }()
 
 // review answers what a client may do: read.
-func (s *Server) review(w http.ResponseWriter, r *http.Request, make func() runtime.Object) error {
+func (s *Server) review(w http.ResponseWriter, r *http.Request, newReview func() runtime.Object) error {
 	if _, err := negotiate(r.Header.Get("Accept"), func(f form) bool { return f == form{} }); err != nil {
 		return err
 	}
@@ -39,7 +41,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, make func() runt
 	if err != nil {
 		return failed(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "%v", err)
 	}
-	asked := make()
+	asked := newReview()
 	gvk := authorizationv1.SchemeGroupVersion.WithKind("")
 	if _, _, err := decoder.Decode(body, &gvk, asked); err != nil {
 		return badRequest("%v", err)
@@ -61,11 +63,14 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, make func() runt
 			ResourceRules: []authorizationv1.ResourceRule{
 				{Verbs: verbs, APIGroups: []string{"*"}, Resources: []string{"*"}},
 			},
-			NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"*"}}},
+			NonResourceRules: []authorizationv1.NonResourceRule{
+				{Verbs: []string{"get"}, NonResourceURLs: []string{"*"}},
+			},
 		}
 	}
 	if status != nil {
-		reads := what != nil && slices.Contains(verbs, what.Verb) && (what.Subresource == "" || what.Subresource == "status")
+		reads := what != nil && slices.Contains(verbs, what.Verb) &&
+			(what.Subresource == "" || what.Subresource == "status")
 		*status = authorizationv1.SubjectAccessReviewStatus{Allowed: reads || path != nil && path.Verb == "get"}
 		if !status.Allowed {
 			status.Reason = "this is the past, " + s.When() + ": it can be read only"

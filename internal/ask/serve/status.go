@@ -41,7 +41,8 @@ func badRequest(format string, args ...any) error {
 }
 
 func notFound(k *kind, name string) error {
-	return &failure{apierrors.NewNotFound(schema.GroupResource{Group: k.Group, Resource: k.Resource.Resource}, name).Status()}
+	of := schema.GroupResource{Group: k.Group, Resource: k.Resource.Resource}
+	return &failure{apierrors.NewNotFound(of, name).Status()}
 }
 
 // expired is the answer to a version whose history is not there, as the server has it.
