@@ -145,6 +145,21 @@ func (r *Request) checkClusters(all []cluster.Journals) error {
 		what, strings.Join(names, ", "))
 }
 
+// OneCluster returns the journals of the one cluster that is asked, at a moment. An error names by what it has to be one.
+func (r *Request) OneCluster(
+	ctx context.Context, by string, at argument.Moment, notice func(string),
+) ([]string, error) {
+	all, err := Clusters(ctx, r.Journals, r.Clusters, notice)
+	if err != nil {
+		return nil, err
+	}
+	r.applied, r.About.To = by, at
+	if err := r.checkClusters(all); err != nil {
+		return nil, err
+	}
+	return all[0].Paths, nil
+}
+
 // namespace returns the one namespace that is asked for, "" for any other number.
 func (r *Request) namespace() string {
 	if len(r.Namespaces) != 1 {
