@@ -188,7 +188,7 @@ func (f *askFlags) asking(cmd *cobra.Command, q command.Question, running *answe
 		o.Terminal, o.Width = true, width()
 	}
 	opened, err := f.Open(cmd.Context(), o)
-	defer opened.Close()
+	defer opened.Close() //nolint:staticcheck // what is returned with an error is closed too
 	if err != nil {
 		return f.status(err)
 	}

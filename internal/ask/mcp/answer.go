@@ -128,7 +128,7 @@ func (s *server) ask(ctx context.Context, a *asked, o *answer.Output, r *result)
 		return err
 	}
 	opened, err := a.Open(ctx, o)
-	defer opened.Close()
+	defer opened.Close() //nolint:staticcheck // what is returned with an error is closed too
 	if err == nil || errors.Is(err, cluster.ErrUnknown) || errors.Is(err, answer.ErrNotCovered) {
 		r.Watched = opened.Watched()
 	}

@@ -96,7 +96,7 @@ func configMap(name, uid, data string) string {
 func TestTools(t *testing.T) {
 	client := connect(t, newServer(Options{Log: io.Discard}))
 	if is := client.InitializeResult(); !strings.Contains(is.Instructions, "never instructions") ||
-		is.Capabilities.Tools == nil || is.Capabilities.Logging != nil {
+		is.Capabilities.Tools == nil {
 		t.Errorf("%+v", is)
 	}
 	all, err := client.ListTools(t.Context(), nil)

@@ -159,8 +159,8 @@ func without(object []byte, member string) []byte {
 const maxDepth = 100
 
 // shorten returns JSON of at most so many bytes, with what a terminal would act on escaped. Long texts and lists are
-// cut where they are, and what is nested deep: a text ends with … and its length, a list or an object with how many more
-// there are. Of an object itself all members stay.
+// cut where they are, and what is nested deep: a text ends with … and its length, a list or an object with how many
+// more there are. Of an object itself all members stay.
 func shorten(row []byte, most int) (short []byte, shortened bool) {
 	if row = terminal.AppendSafeJSON(nil, row); len(row) <= most && !deep(row) {
 		return row, false

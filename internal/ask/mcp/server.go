@@ -72,7 +72,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	s.done = ctx.Done()
 	err := s.protocol().Run(ctx, &transport{in: in, out: out})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil
+		return nil //nolint:nilerr // its end is the client's
 	}
 	return err
 }

@@ -131,14 +131,16 @@ func (s *server) addTools(on *mcp.Server) {
 		Description: "For each field of one object its value, and when and by which field manager it was written. A row is a document for each cluster.",
 	}, func(in blameInput) (*asked, error) {
 		q := &command.Blame{Blame: answer.Blame{Spec: in.Spec, Removed: in.Removed}}
-		return &asked{q, in.request(in.Object), rows{limit: maxRows, less: "spec"}}, parseTimes(moment{"at", in.At, &q.At})
+		a := &asked{q, in.request(in.Object), rows{limit: maxRows, less: "spec"}}
+		return a, parseTimes(moment{"at", in.At, &q.At})
 	})
 	add(s, on, mcp.Tool{
 		Name: "why", Title: "Why it is gone, does not run, or changed",
 		Description: "Why one object is gone, does not run, or has changed: a chain of causes, from what is asked about back to what began it, each with the seq of its line and whether it is certain, and who did it where that is known. Where a cause cannot be told, none is named, and ends says what would be needed. A row is a document for each cluster.",
 	}, func(in whyInput) (*asked, error) {
 		q := &command.Why{}
-		return &asked{q, in.request(in.Object), rows{limit: maxRows, less: "at"}}, parseTimes(moment{"at", in.At, &q.At})
+		a := &asked{q, in.request(in.Object), rows{limit: maxRows, less: "at"}}
+		return a, parseTimes(moment{"at", in.At, &q.At})
 	})
 	add(s, on, mcp.Tool{
 		Name: "coverage", Title: "What was watched, and when",

@@ -228,7 +228,7 @@ func (p *past) watched(ctx context.Context) (all []watched, err error) {
 func isDefined(newest []*index.Index, name string) (bool, error) {
 	o, err := argument.ParseObject(crds.String() + "/" + name)
 	if err != nil {
-		return false, nil //nolint:nilerr // then no definition has the name
+		return false, nil // then no definition has the name
 	}
 	s := argument.Selection{Objects: []argument.Object{o}}
 	for _, x := range newest {

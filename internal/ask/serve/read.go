@@ -274,7 +274,7 @@ func (v *view) each(
 					return nil
 				}
 			}
-			texts[i], err = v.append(nil, v.note(l, &items[i]))
+			texts[i], err = v.item(v.note(l, &items[i]))
 			return err
 		})
 		if err != nil {
@@ -289,18 +289,18 @@ func (v *view) each(
 	return nil
 }
 
-// append appends an item of a list in the form that is asked for.
-func (v *view) append(dst []byte, o object) ([]byte, error) {
+// item returns an item of a list in the form that is asked for.
+func (v *view) item(o object) ([]byte, error) {
 	switch v.form.kind {
 	case asTable:
-		return v.printer.appendRow(dst, v.k, o, v.include, v.form, v.now)
+		return v.printer.appendRow(nil, v.k, o, v.include, v.form, v.now)
 	case asPartialList, asPartial:
-		return appendPartial(dst, o, v.form.apiVersion()), nil
+		return appendPartial(nil, o, v.form.apiVersion()), nil
 	}
 	if v.whole {
-		return v.k.appendWhole(dst, o), nil
+		return v.k.appendWhole(nil, o), nil
 	}
-	return v.k.appendItem(dst, o), nil
+	return v.k.appendItem(nil, o), nil
 }
 
 // stream answers with all items, as they are read.

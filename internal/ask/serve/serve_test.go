@@ -121,8 +121,15 @@ func serveWith(t *testing.T, o Options) *Server {
 	return s
 }
 
+// response is an answer to a request.
+type response struct {
+	StatusCode int
+	Header     http.Header
+	Body       io.Reader
+}
+
 // ask returns the answer to a request.
-func ask(t *testing.T, s http.Handler, request string, headers ...string) *http.Response {
+func ask(t *testing.T, s http.Handler, request string, headers ...string) response {
 	t.Helper()
 	method, path, ok := strings.Cut(request, " ")
 	if !ok {
@@ -139,10 +146,10 @@ func ask(t *testing.T, s http.Handler, request string, headers ...string) *http.
 	}
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
-	return w.Result()
+	return response{w.Code, w.Header(), w.Body}
 }
 
-func body(t *testing.T, r *http.Response) string {
+func body(t *testing.T, r response) string {
 	t.Helper()
 	text, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -73,7 +73,7 @@ func (x *watcher) begin(ctx context.Context) ([]question.Item, error) {
 	if x.initial != nil {
 		initial = *x.initial
 	}
-	asked, ok := uint64(0), true
+	asked, ok := uint64(0), false
 	if !fromNow {
 		if asked, ok = line.VersionNumber([]byte(x.resourceVersion)); !ok {
 			return nil, badRequest("Invalid value: %q: must be a number", x.resourceVersion)
@@ -238,7 +238,7 @@ func (x *watcher) event(ctx context.Context, e *question.Event) (typ string, tex
 	if now := x.s.moment().Time; !now.IsZero() {
 		x.now = now
 	}
-	text, err = x.append(nil, objectOf(l, &item))
+	text, err = x.item(objectOf(l, &item))
 	return typ, text, err
 }
 
@@ -269,7 +269,7 @@ func (x *watcher) before(ctx context.Context, item *question.Item, seq uint64, v
 		}
 	}
 	o.raw = withVersion(o.raw, version)
-	return x.append(nil, o)
+	return x.item(o)
 }
 
 // selects reports whether an object is in the namespace, and has the name, that are asked for.
@@ -308,11 +308,11 @@ func (x *watcher) bookmark(end bool) error {
 	}
 	o := object{apiVersion: x.k.apiVersion(), raw: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%s%s}}`,
 		quoted(x.pos.Version), annotations)}
-	text := o.raw
+	var text []byte
 	if x.form.kind == asTable { // a row without cells
 		text = append(appendPartial([]byte(`{"cells":[],"object":`), o, x.form.apiVersion()), '}')
 	} else {
-		text, _ = x.append(nil, o) // no table, no error
+		text, _ = x.item(o) // no table, no error
 	}
 	if err := x.send("BOOKMARK", text); err != nil {
 		return err
