@@ -145,7 +145,8 @@ func (r *Request) checkClusters(all []cluster.Journals) error {
 		what, strings.Join(names, ", "))
 }
 
-// OneCluster returns the journals of the one cluster that is asked, at a moment. An error says by what it has to be one.
+// OneCluster returns the journals of the one cluster that is asked, at a moment. An error says what takes no more than
+// one.
 func (r *Request) OneCluster(
 	ctx context.Context, by string, at argument.Moment, notice func(string),
 ) ([]string, error) {
