@@ -146,8 +146,8 @@ func initialization(p *corev1.Pod) (status string, ready int, ofAll, ofSidecars 
 	return "", ready, ofAll, ofSidecars
 }
 
-// containersStatus returns the status that follows from the containers, of which the first with one wins, and how many
-// run and are ready.
+// containersStatus returns the pod's status as its containers have it, and how many of them run and are ready. Where
+// several have a reason to show, the first one's is shown.
 func containersStatus(p *corev1.Pod, status string, restarted *restarts) (_ string, running int) {
 	failure := ""
 	for i := range slices.Backward(p.Status.ContainerStatuses) {

@@ -113,7 +113,7 @@ func (s *source) release(p *past) {
 	p.leave()
 }
 
-// leave is for a user who does not ask any more. source.mu is held.
+// leave gives up one use, and closes the journals with the last. source.mu is held.
 func (p *past) leave() {
 	if p.users--; p.users == 0 {
 		p.j.Close()
