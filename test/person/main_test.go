@@ -100,4 +100,15 @@ func TestJudgeOfFinalizers(t *testing.T) {
 			t.Errorf("a collection deleted %v after an eviction is %q", later, is)
 		}
 	}
+	e := &entry{Type: "MODIFIED", UID: "U", ResourceVersion: "5", Resource: "pods", Namespace: "shop", Name: "a"}
+	for _, r := range []request{{code: 404, sent: at.Add(9)}, {code: 404, sent: at.Add(time.Second)}, {code: 201, sent: at.Add(9)}} {
+		r.evicts, r.deletes, r.resource, r.ns, r.name, r.answered = true, true, "pods", "shop", "a", r.sent.Add(1)
+		want := ""
+		if r.code == 404 && r.sent.Sub(at) < time.Second {
+			want = "beside an eviction that was refused"
+		}
+		if is := evicted.beside(e, []*request{&r}); is != want {
+			t.Errorf("one that ends with %d after %v is %q", r.code, r.sent.Sub(at), is)
+		}
+	}
 }

@@ -332,8 +332,8 @@ func (t truth) judge(e *entry) verdict {
 }
 
 // beside returns what else was asked for of the object, by which nobody can tell who made a line: a request that
-// overlaps with its maker's, has changed nothing and is answered with the same version; or one whose answer the client
-// did not wait for, in the seconds before.
+// overlaps with its maker's, has changed nothing and is answered with the same version; an eviction that is refused in
+// the second of another; or one whose answer the client did not wait for, in the seconds before.
 func (t truth) beside(e *entry, all []*request) string {
 	if len(t.makers) != 1 {
 		return ""
@@ -349,6 +349,8 @@ func (t truth) beside(e *entry, all []*request) string {
 		case by.deletes && r.deletes && r != by && r.ok() && together && of:
 			return "two at once delete or evict it"
 		case r == by || r.resource != e.Resource || r.ns != e.Namespace || r.name != e.Name:
+		case by.what == "eviction" && r.evicts && r.code/100 == 4 && together:
+			return "beside an eviction that was refused"
 		case r.version == e.ResourceVersion && together:
 			return "beside one without effect in the same moment"
 		case r.code == 0 && !r.sent.After(by.answered) && by.sent.Sub(r.answered) < 10*time.Second:
