@@ -103,9 +103,9 @@ func TestJudgeOfFinalizers(t *testing.T) {
 	e := &entry{Type: "MODIFIED", UID: "U", ResourceVersion: "5", Resource: "pods", Namespace: "shop", Name: "a"}
 	for _, r := range []request{{code: 404, sent: at.Add(9)}, {code: 404, sent: at.Add(time.Second)}, {code: 201, sent: at.Add(9)}} {
 		r.evicts, r.deletes, r.resource, r.ns, r.name, r.answered = true, true, "pods", "shop", "a", r.sent.Add(1)
-		want := ""
-		if r.code == 404 && r.sent.Sub(at) < time.Second {
-			want = "beside an eviction that was refused"
+		want := map[int]string{201: "two at once delete or evict it", 404: "beside an eviction that was refused"}[r.code]
+		if r.sent.Sub(at) >= time.Second {
+			want = ""
 		}
 		if is := evicted.beside(e, []*request{&r}); is != want {
 			t.Errorf("one that ends with %d after %v is %q", r.code, r.sent.Sub(at), is)

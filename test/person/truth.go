@@ -344,11 +344,12 @@ func (t truth) beside(e *entry, all []*request) string {
 		if by.what == "eviction" && r.deletes { // whose answer does not name the pod: only the second tells
 			together = together || r.sent.Truncate(time.Second).Equal(by.sent.Truncate(time.Second))
 		}
-		of := r.uid == e.UID || slices.Contains(r.items, e.UID)
+		named := r.resource == e.Resource && r.ns == e.Namespace && r.name == e.Name
+		of := r.uid == e.UID || slices.Contains(r.items, e.UID) || by.what == "eviction" && r.evicts && named
 		switch {
 		case by.deletes && r.deletes && r != by && r.ok() && together && of:
 			return "two at once delete or evict it"
-		case r == by || r.resource != e.Resource || r.ns != e.Namespace || r.name != e.Name:
+		case r == by || !named:
 		case by.what == "eviction" && r.evicts && r.code/100 == 4 && together:
 			return "beside an eviction that was refused"
 		case r.version == e.ResourceVersion && together:
