@@ -203,7 +203,7 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 	if t = one(e, answered); len(t.makers) > 0 {
 		return t, true
 	}
-	t = c.asking(e, "condition", func(r *request) bool { return r.evicts })
+	t = c.asking(e, "condition", func(r *request) bool { return r.evicts && !changed })
 	if len(t.makers) > 0 && t.makers[0].evicts {
 		t.what = "the condition of an eviction"
 	}
@@ -345,7 +345,7 @@ func (t truth) beside(e *entry, all []*request) string {
 			together = together || r.sent.Truncate(time.Second).Equal(by.sent.Truncate(time.Second))
 		}
 		named := r.resource == e.Resource && r.ns == e.Namespace && r.name == e.Name
-		of := r.uid == e.UID || slices.Contains(r.items, e.UID) || by.what == "eviction" && r.evicts && named
+		of := r.uid == e.UID || slices.Contains(r.items, e.UID) || r.evicts && named
 		switch {
 		case by.deletes && r.deletes && r != by && r.ok() && together && of:
 			return "two at once delete or evict it"
