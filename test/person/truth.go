@@ -341,7 +341,7 @@ func (t truth) beside(e *entry, all []*request) string {
 	by := t.makers[0]
 	for _, r := range all {
 		together := !r.sent.After(by.answered) && !by.sent.After(r.answered)
-		if by.what == "eviction" && r.deletes { // whose answer does not name the pod: only the second tells
+		if by.what == "eviction" && r.deletes || by.deletes && r.evicts { // whose answer does not name the pod
 			together = together || r.sent.Truncate(time.Second).Equal(by.sent.Truncate(time.Second))
 		}
 		named := r.resource == e.Resource && r.ns == e.Namespace && r.name == e.Name
