@@ -76,7 +76,7 @@ func TestJudgeOfEvictions(t *testing.T) {
 // TestJudgeOfFinalizers has the judge see who removed the finalizer that a deletion asks for: also who is told to.
 func TestJudgeOfFinalizers(t *testing.T) {
 	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
-	removal := &request{mark: first + 2, what: "removal of a finalizer", code: 200, uid: "U", version: "5", sent: at.Add(3), answered: at.Add(4)}
+	removal := &request{mark: first + 2, what: "removal of a finalizer", removes: "foregroundDeletion", code: 200, uid: "U", version: "5", sent: at.Add(3), answered: at.Add(4)}
 	found := &request{mark: first + 3, what: "patch without effect", code: 200, uid: "U", version: "5", sent: at.Add(3), answered: at.Add(5)}
 	deletion := &request{mark: first + 4, what: "delete", deletes: true, code: 200, uid: "U", version: "5", sent: at.Add(3), answered: at.Add(4)}
 	list := &request{mark: first + 1, what: "deletecollection", deletes: true, code: 200, ns: "shop", resource: "pods", items: []string{"V"}, names: []string{"a"}, sent: at, answered: at.Add(1)}
