@@ -109,7 +109,7 @@ between, a line of its own says so.
 	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(),
 		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
-		newDiffCommand(), newBlameCommand(), newWhyCommand(), newAuditCommand(), newCoverageCommand(),
+		newDiffCommand(), newBlameCommand(), newWhyCommand(), newReportCommand(), newAuditCommand(), newCoverageCommand(),
 		newStatsCommand(), newIndexCommand(), newSchemaCommand(), newVersionCommand())
 	asDeclared(root)
 	root.InitDefaultCompletionCmd()

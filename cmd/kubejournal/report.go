@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/ask/answer"
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/report"
+	"kubejournal/internal/host/terminal"
+)
+
+const reportHelp = `Write one HTML page about an incident: what happened to the selected objects in a time, for people who do not have the journal.
+It opens from the disk in any browser of 2023 or later, needs no network, and asks for none.
+
+The page has a lane for each object, below its owner and by its application's label, with a bar for how the object fared and a
+mark for each version; and the versions in rows, as 'kubejournal history --all' has them. Each shows what changed, the object as
+YAML, who wrote each line, and why it happened, as 'kubejournal why' says. On top it ranks what changed just before the first
+symptom, and says by which rule. A symptom is a version with which an object's state becomes bad, the restart of a container,
+or an Event of type Warning. Times that were not watched are hatched.
+
+A page has at most 20000 versions, the YAML of objects up to 256 KiB, and the causes of 100 symptoms and deletions. What is left
+out is said on the page and on stderr. Redacted values are not on it, as they are not in the journal.
+`
+
+func newReportCommand() *cobra.Command {
+	var (
+		f       askFlags
+		r       report.Report
+		related bool
+		file    string
+	)
+	cmd := &cobra.Command{
+		Use:   "report [RESOURCE[/NAME]...] -o FILE",
+		Short: "Write one HTML page about an incident",
+		Long: reportHelp + timeHelp + versionHelp + journalHelp + "\n" + statusHelp + `
+The page is written with status 3 too, and says what is not covered.`,
+		Example: `  # what happened in a namespace in ten minutes
+  kubejournal report -n shop --since 14:00 --until 14:10 -o incident.html
+
+  # a Deployment, its owners, what it owns, and Events about them
+  kubejournal report deploy/web -n shop --related --since 14:00 --title 'Shop down' -o incident.html`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkTimes(r.Since, r.Until); err != nil {
+				return err
+			}
+			if file == "" {
+				return usagef("name the page's file: -o incident.html, or -o - for stdout")
+			}
+			f.From, f.Begin, f.To = r.Since, r.Since, r.Until
+			f.lines, f.applied = archive.AllLines, "a page"
+			r.Flags = f.again()
+			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
+				a := &all[0]
+				r.Args = f.reportArgs(args, related, r.Since, r.Until)
+				r.Title = cmp.Or(r.Title, strings.TrimSpace("What happened to "+cmp.Or(strings.Join(args, " "), "everything")))
+				var err error
+				if r.Doubts, err = versionLines(cmd.Context(), a.Journal, a.Selection, &r.Since, &r.Until); err != nil {
+					return err
+				}
+				if related {
+					a.Selection, err = a.Journal.Related(cmd.Context(), a.Selection, r.Since, r.Until)
+					if err != nil {
+						return err
+					}
+				}
+				page, err := r.Gather(cmd.Context(), a)
+				if err != nil && !answer.IsResult(err) {
+					return err
+				}
+				return errors.Join(err, writePage(page, file, o))
+			})
+		},
+	}
+	flags := cmd.Flags()
+	addTime(cmd, &r.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &r.Until, "until", "versions up to that `TIME`")
+	flags.BoolVar(&related, "related", false,
+		"show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
+	flags.StringVar(&r.Title, "title", "", "heading of the page (default: what is selected)")
+	flags.StringVarP(&file, "output", "o", "", "write the page to that `FILE`, - for stdout")
+	f.addNamespaces(cmd)
+	f.addJournals(cmd)
+	return cmd
+}
+
+// reportArgs returns what is selected as arguments of another command.
+func (f *askFlags) reportArgs(args []string, related bool, since, until argument.Moment) []string {
+	if !f.all {
+		for _, namespace := range f.namespaces {
+			args = append(args, "-n", namespace)
+		}
+	}
+	if related {
+		args = append(args, "--related")
+	}
+	if !since.IsZero() {
+		args = append(args, "--since", since.Text())
+	}
+	if !until.IsZero() {
+		args = append(args, "--until", until.Text())
+	}
+	return args
+}
+
+// writePage writes a page to a file, once it is there as a whole.
+func writePage(page *report.Page, file string, o *answer.Output) error {
+	var text bytes.Buffer
+	if err := page.Write(&text); err != nil {
+		return fmt.Errorf("write page: %w", err)
+	}
+	if file == "-" {
+		_, err := o.Raw().Write(text.Bytes())
+		return err
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write page: %w", err)
+	}
+	o.Note("wrote %s: %s of %s, %s", file, terminal.Count(page.Shown, "version", "versions"),
+		terminal.Count(page.Count(), "object", "objects"), terminal.Bytes(uint64(text.Len())))
+	return nil
+}
