@@ -44,7 +44,7 @@ type Page struct {
 }
 
 // maxPlain is how many rows there are for a browser without scripts.
-const maxPlain = 500
+const maxPlain = 200
 
 // Plain yields the rows of a page without scripts: those that are no noise.
 func (p *Page) Plain() (rows []Plain) {
