@@ -129,23 +129,23 @@
   }
 
   // The lanes.
-  const LANE = 26, BAR = 19, MARK = 8, MOST = 400, ROWS = 300;
+  const LANE = 30, BAR = 22, MARK = 8, MOST = 400, ROWS = 300;
   function drawLane(l) {
     const o = O[l.i], box = svg("svg", { class: "track", width, height: LANE, "aria-hidden": "true" });
     const rect = (x, y, w, h) => `M${x} ${y}h${Math.max(w, 1)}v${h}h${-Math.max(w, 1)}z`;
     const st = D.streams[o.w];
     for (const [holes, name] of [[st?.h, "hatch"], [st?.l, "late"]]) for (const h of holes || []) {
       const a = Math.max(h.f || S.from, S.from), b = Math.min(h.t || S.to, S.to);
-      if (b > a) box.append(svg("rect", { class: name, x: X(a), y: name === "late" ? LANE - 3 : 0, width: Math.max(X(b) - X(a), 2), height: name === "late" ? 3 : LANE }, svg("title", { text: `${name === "late" ? "received late" : "not covered"}: ${clock(Math.max(h.f, D.from))} to ${h.t ? clock(h.t) : "the end"}: ${h.y}` })));
+      if (b > a) box.append(svg("rect", { class: name, x: X(a), y: name === "late" ? LANE - 3 : 0, width: Math.max(X(b) - X(a), h.f && h.t ? 2 : 0), height: name === "late" ? 3 : LANE }, svg("title", { text: `${name === "late" ? "received late" : "not covered"}: ${clock(Math.max(h.f, D.from))} to ${h.t ? clock(h.t) : "the end"}: ${h.y}` })));
     }
     const paths = {}, labels = [];
     for (const i of l.of) O[i].b.forEach((b, n) => {
       const next = O[i].b[n + 1], a = Math.max(b.t, S.from), z = Math.min(next ? next.t : S.to, S.to);
       if (b.l < 0 || z < S.from || a > S.to || l.fold && i !== l.i && b.l !== 3) return;
-      const x = X(a), w = X(z) - x, high = [1, 3, 5, 9][b.l];
+      const x = X(a), w = X(z) - x, high = [1, 3, 5, 12][b.l];
       const k = LEVELS[b.l];
       paths[k] = (paths[k] || "") + rect(x, BAR - high / 2, w, high);
-      if (b.l >= 2 && w > b.x.length * 5.6 + 8 && !l.fold) labels.push(svg("text", { x: x + 4, y: BAR + 3.2, class: k, text: b.x }));
+      if (b.l >= 2 && w > b.x.length * 5.6 + 8 && !l.fold) labels.push(svg("text", { x: x + 4, y: BAR + 3.6, class: k, text: b.x }));
     });
     for (const k of ["quiet", "fine", "busy", "bad"]) if (paths[k]) box.append(svg("path", { class: "bar " + k, d: paths[k] }));
     box.append(...labels);
@@ -438,7 +438,7 @@
   }
   function legend() {
     return el("details", { id: "legend" }, el("summary", { text: "What the shapes mean" }), el("p", {}, ...[..."asmtdcwfeg"].map((k) => el("span", {}, shape(k), " " + KINDS[k])), el("span", {}, svg("svg", { class: "shape", viewBox: "-8 -8 16 16" }, svg("circle", { class: "symptom", r: 6.5 })), " a symptom")),
-      el("p", {}, ...[["fine", "fine: a bar"], ["busy", "on its way: a thin bar"], ["bad", "bad: a thick bar with its reason"], ["quiet", "there: a line"]].map(([k, t]) => el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("path", { class: "bar " + k, d: `M0 ${7 - { fine: 5, busy: 3, bad: 9, quiet: 1 }[k] / 2}h14v${{ fine: 5, busy: 3, bad: 9, quiet: 1 }[k]}h-14z` })), " " + t)),
+      el("p", {}, ...[["fine", "fine: a thin bar"], ["busy", "on its way: a bar"], ["bad", "bad: a thick bar with its reason"], ["quiet", "there: a line"]].map(([k, t]) => el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("path", { class: "bar " + k, d: `M0 ${7 - { fine: 3, busy: 5, bad: 12, quiet: 1 }[k] / 2}h14v${{ fine: 3, busy: 5, bad: 12, quiet: 1 }[k]}h-14z` })), " " + t)),
         el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("rect", { class: "hatch", width: 14, height: 14 })), " not covered"), el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("rect", { class: "late", y: 9, width: 14, height: 3 })), " read late; a dashed line is when a change may have been made")));
   }
   function foldAll() {

@@ -196,7 +196,8 @@ func (g *gatherer) left(format string, args ...any) {
 func linesOf(said *bytes.Buffer) []string {
 	all := []string{}
 	for text := range strings.Lines(said.String()) {
-		all = append(all, strings.TrimPrefix(strings.TrimSuffix(text, "\n"), "kubejournal: "))
+		text = strings.TrimPrefix(strings.TrimSuffix(text, "\n"), "kubejournal: ")
+		all = append(all, strings.TrimPrefix(text, "not covered: "))
 	}
 	said.Reset()
 	return all
@@ -343,7 +344,7 @@ func kindOf(v *archive.Version, paths []string) string {
 			return "t"
 		case strings.HasPrefix(path, "/metadata"):
 			own = "m"
-		case strings.HasPrefix(path, "/status"):
+		case strings.HasPrefix(path, "/status"), path == "/spec/nodeName": // where a pod was bound to
 			own = "c"
 		}
 		if kind == "" || own == "s" || own == "m" && kind == "c" {
