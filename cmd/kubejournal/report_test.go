@@ -53,7 +53,7 @@ func theReport(t *testing.T, status int, args ...string) (page string, is report
 	if data == nil {
 		t.Fatalf("no data in %s", out.String())
 	}
-	unpacked, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(strings.ReplaceAll(data[1], "&#43;", "+"))))
+	unpacked, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data[1])))
 	if err != nil {
 		t.Fatal(err)
 	}

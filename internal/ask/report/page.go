@@ -92,8 +92,8 @@ func (p *Page) Count() (n int) {
 	return n
 }
 
-// Data returns the page's content as page.js reads it.
-func (p *Page) Data() (string, error) {
+// Data returns the page's content as page.js reads it, a string in JSON.
+func (p *Page) Data() (template.JS, error) {
 	var packed bytes.Buffer
 	base := base64.NewEncoder(base64.StdEncoding, &packed)
 	to, _ := gzip.NewWriterLevel(base, gzip.BestCompression) // a level that there is
@@ -111,7 +111,7 @@ func (p *Page) Data() (string, error) {
 			return "", err
 		}
 	}
-	return packed.String(), nil
+	return template.JS(`"` + packed.String() + `"`), nil //nolint:gosec // base64
 }
 
 // Write writes the page.
