@@ -46,7 +46,7 @@ func (g *gatherer) take(ctx context.Context, v *archive.Version) error {
 	}
 	is := version{Seq: v.Seq, At: v.Time.UnixMilli(), Type: string(v.Type()), Object: -1, Kind: "g"}
 	if g.Cluster == "" {
-		g.Cluster = v.Unquoted(line.FieldCluster)
+		g.Cluster = terminal.Line(v.Unquoted(line.FieldCluster))
 	}
 	stream := v.Unquoted(line.FieldStream)
 	if v.AboutStream() || v.SaysRemoved() || v.SaysSealed() {

@@ -115,7 +115,7 @@ func (r *Report) Gather(ctx context.Context, a *answer.Asked) (*Page, error) {
 		gaps: map[string]time.Time{}, streams: map[string]int{}, named: map[int]map[string]bool{},
 		restarted: map[int]int{},
 	}
-	g.Title, g.Rule, g.Cluster, g.Merged, g.Written = r.Title, Rule, a.Cluster, a.Journal.Merged(), time.Now()
+	g.Title, g.Rule, g.Cluster, g.Merged, g.Written = r.Title, Rule, terminal.Line(a.Cluster), a.Journal.Merged(), time.Now()
 	g.Args, g.Flags = words(r.Args), words(r.Flags)
 	g.cover()
 	for v, err := range a.Journal.History(ctx, a.Selection, r.Since, r.Until) {
