@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
+	pages "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -34,11 +35,23 @@ func writeReport(t *testing.T, journal string, args ...string) string {
 func openReport(t *testing.T, path string) *browser {
 	t.Helper()
 	b := openBrowser(t)
-	b.do(network.Enable(), network.EmulateNetworkConditions(true, 0, 0, 0))
+	b.offline()
 	b.look(desktop)
 	b.do(chromedp.Navigate("file://" + path))
 	b.until(`!!document.documentElement.dataset.ready`)
 	return b
+}
+
+// offline turns the network off.
+func (b *browser) offline() {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, network.Enable, network.EnableParams{})
+	if err == nil {
+		_, err = chromedp.Call(b.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: true})
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // quiet fails where a page has asked for anything but itself, or the browser complains.
@@ -127,7 +140,8 @@ func TestReportPage(t *testing.T) {
 		t.Errorf("light and dark are both %s", grounds["light"])
 	}
 	b.look(desktop)
-	printed, err := chromedp.Call(b.ctx, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: true})
+	background := true
+	printed, err := chromedp.Call(b.ctx, pages.PrintToPDF, pages.PrintToPDFParams{PrintBackground: &background})
 	if err != nil || !bytes.HasPrefix(printed.Data, []byte("%PDF")) || len(printed.Data) < 20<<10 {
 		t.Errorf("printed: %v, %d bytes", err, len(printed.Data))
 	}
@@ -166,7 +180,7 @@ func versions(t *testing.T, n int) string {
 func TestReportPageLarge(t *testing.T) {
 	path := writeReport(t, versions(t, 10_000))
 	b := openBrowser(t)
-	b.do(network.Enable(), network.EmulateNetworkConditions(true, 0, 0, 0))
+	b.offline()
 	if _, err := chromedp.Call(b.ctx, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +188,7 @@ func TestReportPageLarge(t *testing.T) {
 	b.do(chromedp.Navigate("file://" + path))
 	b.until(`!!document.documentElement.dataset.ready`)
 	spent := 0.0
-	metrics, err := chromedp.Call(b.ctx, performance.GetMetrics, performance.GetMetricsParams{})
+	metrics, err := chromedp.Call(b.ctx, performance.GetMetrics, cdp.Empty{})
 	if err != nil {
 		t.Fatal(err)
 	}
