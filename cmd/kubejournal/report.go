@@ -2,17 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/command"
 	"kubejournal/internal/ask/report"
 	"kubejournal/internal/host/terminal"
 )
@@ -32,10 +27,9 @@ out is said on the page and on stderr. Redacted values are not on it, as they ar
 
 func newReportCommand() *cobra.Command {
 	var (
-		f       askFlags
-		r       report.Report
-		related bool
-		file    string
+		f    askFlags
+		r    command.Report
+		file string
 	)
 	cmd := &cobra.Command{
 		Use:   "report [RESOURCE[/NAME]...] -o FILE",
@@ -48,41 +42,17 @@ The page is written with status 3 too, and says what is not covered.`,
   # a Deployment, its owners, what it owns, and Events about them
   kubejournal report deploy/web -n shop --related --since 14:00 --title 'Shop down' -o incident.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkTimes(r.Since, r.Until); err != nil {
-				return err
-			}
 			if file == "" {
 				return usagef("name the page's file: -o incident.html, or -o - for stdout")
 			}
-			f.From, f.Begin, f.To = r.Since, r.Since, r.Until
-			f.lines, f.applied = archive.AllLines, "a page"
-			r.Flags = f.again()
-			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				a := &all[0]
-				r.Args = f.reportArgs(args, related, r.Since, r.Until)
-				r.Title = cmp.Or(r.Title, strings.TrimSpace("What happened to "+cmp.Or(strings.Join(args, " "), "everything")))
-				var err error
-				if r.Doubts, err = versionLines(cmd.Context(), a.Journal, a.Selection, &r.Since, &r.Until); err != nil {
-					return err
-				}
-				if related {
-					a.Selection, err = a.Journal.Related(cmd.Context(), a.Selection, r.Since, r.Until)
-					if err != nil {
-						return err
-					}
-				}
-				page, err := r.Gather(cmd.Context(), a)
-				if err != nil && !answer.IsResult(err) {
-					return err
-				}
-				return errors.Join(err, writePage(page, file, o))
-			})
+			r.Take = func(page *report.Page) error { return writePage(page, file, cmd) }
+			return f.ask(cmd, args, &r)
 		},
 	}
 	flags := cmd.Flags()
 	addTime(cmd, &r.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &r.Until, "until", "versions up to that `TIME`")
-	flags.BoolVar(&related, "related", false,
+	flags.BoolVar(&r.Related, "related", false,
 		"show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
 	flags.StringVar(&r.Title, "title", "", "heading of the page (default: what is selected)")
 	flags.StringVarP(&file, "output", "o", "", "write the page to that `FILE`, - for stdout")
@@ -91,39 +61,20 @@ The page is written with status 3 too, and says what is not covered.`,
 	return cmd
 }
 
-// reportArgs returns what is selected as arguments of another command.
-func (f *askFlags) reportArgs(args []string, related bool, since, until argument.Moment) []string {
-	if !f.all {
-		for _, namespace := range f.namespaces {
-			args = append(args, "-n", namespace)
-		}
-	}
-	if related {
-		args = append(args, "--related")
-	}
-	if !since.IsZero() {
-		args = append(args, "--since", since.Text())
-	}
-	if !until.IsZero() {
-		args = append(args, "--until", until.Text())
-	}
-	return args
-}
-
 // writePage writes a page to a file, once it is there as a whole.
-func writePage(page *report.Page, file string, o *answer.Output) error {
+func writePage(page *report.Page, file string, cmd *cobra.Command) error {
 	var text bytes.Buffer
 	if err := page.Write(&text); err != nil {
 		return fmt.Errorf("write page: %w", err)
 	}
 	if file == "-" {
-		_, err := o.Raw().Write(text.Bytes())
+		_, err := terminal.Raw(cmd.OutOrStdout()).Write(text.Bytes())
 		return err
 	}
 	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write page: %w", err)
 	}
-	o.Note("wrote %s: %s of %s, %s", file, terminal.Count(page.Shown, "version", "versions"),
-		terminal.Count(page.Count(), "object", "objects"), terminal.Bytes(uint64(text.Len())))
+	terminal.Note(cmd.ErrOrStderr(), fmt.Sprintf("wrote %s: %s of %s, %s", file, terminal.Count(page.Shown, "version", "versions"),
+		terminal.Count(page.Count(), "object", "objects"), terminal.Bytes(uint64(text.Len()))))
 	return nil
 }

@@ -258,7 +258,7 @@ func TestReportLimits(t *testing.T) {
 
 func TestReportUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"report": "-o incident.html", "report -o x.html --since 14:00 --until 13:00": "--until is before --since",
+		"report": "-o incident.html", "report -o x.html --since 2026-11-20T14:00:00Z --until 2026-11-20T13:00:00Z": "--until is before --since",
 	} {
 		var out, notes bytes.Buffer
 		if status := run(t.Context(), append(strings.Fields(args), "--journal", "journal.jsonl"), strings.NewReader(""), &out, &notes); status != exitUsage || !strings.Contains(notes.String(), want) {

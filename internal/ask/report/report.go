@@ -116,7 +116,11 @@ func (r *Report) Gather(ctx context.Context, a *answer.Asked) (*Page, error) {
 		restarted: map[int]int{},
 	}
 	g.Title, g.Rule, g.Cluster, g.Merged, g.Written = r.Title, Rule, terminal.Line(a.Cluster), a.Journal.Merged(), time.Now()
-	g.Args, g.Flags = words(r.Args), words(r.Flags)
+	flags := r.Flags
+	if a.Cluster != "" {
+		flags = append(slices.Clip(flags), "--cluster", a.Cluster)
+	}
+	g.Args, g.Flags = words(r.Args), words(flags)
 	g.cover()
 	for v, err := range a.Journal.History(ctx, a.Selection, r.Since, r.Until) {
 		if err != nil {
