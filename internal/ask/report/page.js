@@ -30,7 +30,7 @@
   const children = O.map(() => []);
   O.forEach((o, i) => { o.i = i; if (o.o >= 0 && O[o.o].l === o.o && o.l === i) children[o.o].push(i); });
   const rootOf = (i) => { while (O[i].o >= 0) i = O[i].o; return i; };
-  const nameOf = (o) => `${(o.r || o.k).toLowerCase()} ${o.s ? o.s + "/" : ""}${o.n}`;
+  const nameOf = (o) => `${o.k || o.r} ${o.s ? o.s + "/" : ""}${o.n}`;
 
   const KINDS = { a: "made", f: "was there", d: "deleted", t: "deletion asked for", s: "spec or data changed", m: "metadata changed", c: "status changed", w: "Warning Event", e: "Event", g: "gap", "": "written, nothing differs" };
   const LEVELS = { "-1": "gone", 0: "quiet", 1: "fine", 2: "busy", 3: "bad" };
@@ -79,7 +79,7 @@
   const plural = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
   // Which versions and lanes pass the filters.
-  const text = (v) => v.text ??= [v.o >= 0 ? nameOf(O[v.o]) : "", v.lane >= 0 ? nameOf(O[v.lane]) : "", v.w, v.p, v.x, v.s].join(" ").toLowerCase();
+  const text = (v) => v.text ??= [v.o >= 0 ? nameOf(O[v.o]) + " " + O[v.o].r : "", v.lane >= 0 ? nameOf(O[v.lane]) : "", v.w, v.p, v.x, v.s].join(" ").toLowerCase();
   function passes(v) {
     const o = v.lane >= 0 ? O[v.lane] : null;
     return (S.noise || !v.n) && (!S.kind || (o && o.k === S.kind)) && (!S.ns || (o && (o.s === S.ns || o.k === "Namespace" && o.n === S.ns))) &&
@@ -129,26 +129,27 @@
   }
 
   // The lanes.
-  const LANE = 30, BAR = 22, MARK = 8, MOST = 400, ROWS = 300;
+  const LANE = 30, BAR = 22, MARK = 8, MOST = 400, ROWS = 150;
   function drawLane(l) {
     const o = O[l.i], box = svg("svg", { class: "track", width, height: LANE, "aria-hidden": "true" });
     const rect = (x, y, w, h) => `M${x} ${y}h${Math.max(w, 1)}v${h}h${-Math.max(w, 1)}z`;
-    const st = D.streams[o.w];
-    for (const [holes, name] of [[st?.h, "hatch"], [st?.l, "late"]]) for (const h of holes || []) {
-      const a = Math.max(h.f || S.from, S.from), b = Math.min(h.t || S.to, S.to);
-      if (b > a) box.append(svg("rect", { class: name, x: X(a), y: name === "late" ? LANE - 3 : 0, width: Math.max(X(b) - X(a), h.f && h.t ? 2 : 0), height: name === "late" ? 3 : LANE }, svg("title", { text: `${name === "late" ? "received late" : "not covered"}: ${clock(Math.max(h.f, D.from))} to ${h.t ? clock(h.t) : "the end"}: ${h.y}` })));
-    }
+    box.append(svg("path", { class: "grid", d: ticks.map((t) => `M${X(t)} 0v${LANE}`).join("") }));
     const paths = {}, labels = [];
     for (const i of l.of) O[i].b.forEach((b, n) => {
       const next = O[i].b[n + 1], a = Math.max(b.t, S.from), z = Math.min(next ? next.t : S.to, S.to);
       if (b.l < 0 || z < S.from || a > S.to || l.fold && i !== l.i && b.l !== 3) return;
-      const x = X(a), w = X(z) - x, high = [1, 3, 5, 12][b.l];
+      const x = X(a), w = X(z) - x, high = [1, 3, 12, 12][b.l];
       const k = LEVELS[b.l];
       paths[k] = (paths[k] || "") + rect(x, BAR - high / 2, w, high);
       if (b.l >= 2 && w > b.x.length * 5.6 + 8 && !l.fold) labels.push(svg("text", { x: x + 4, y: BAR + 3.6, class: k, text: b.x }));
     });
     for (const k of ["quiet", "fine", "busy", "bad"]) if (paths[k]) box.append(svg("path", { class: "bar " + k, d: paths[k] }));
     box.append(...labels);
+    const st = D.streams[o.w];
+    for (const [holes, name] of [[st?.h, "hatch"], [st?.l, "late"]]) for (const h of holes || []) {
+      const a = Math.max(h.f || S.from, S.from), b = Math.min(h.t || S.to, S.to), x = X(a), w = Math.max(X(b) - x, h.f && h.t ? 2 : 0);
+      if (b > a) box.append(svg("path", { class: name, d: name === "late" ? `M${x} ${LANE - 1.5}h${w}` : rect(x, 0, w, LANE) }, svg("title", { text: `${name === "late" ? "received late" : "not covered"}: ${clock(Math.max(h.f, D.from))} to ${h.t ? clock(h.t) : "the end"}: ${h.y}` })));
+    }
     const marks = {};
     let unsure = "", rings = "";
     for (const v of l.versions) {
@@ -168,8 +169,6 @@
   function stateAt(i, t) { let is = null; for (const b of O[i].b) if (b.t <= t) is = b; return is; }
   function drawLanes() {
     const list = $("lanes");
-    width = Math.max(160, (list.clientWidth || 900) - (getComputedStyle(list).getPropertyValue("--label").trim() === "0" ? 16 : 300));
-    if (printing) width = 430;
     const nodes = [];
     let n = 0;
     for (const l of lanes) {
@@ -208,8 +207,19 @@
 
   // The ruler: how much happened over all of the time that was asked for, and which part is shown.
   let drag = null;
+  const STEPS = [.001, .01, .1, .2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000].map((s) => s * 1000);
+  let ticks = [], step = 1000;
+  function measure() {
+    width = printing ? 440 : Math.max(160, $("ruler").clientWidth || 900);
+    const span = S.to - S.from;
+    step = STEPS.find((s) => span / s <= width / 85) || span;
+    const zone = S.utc ? 0 : new Date(S.from).getTimezoneOffset() * 60000;
+    ticks = [];
+    for (let t = Math.ceil((S.from - zone) / step) * step + zone; t <= S.to; t += step) ticks.push(t);
+  }
   function drawRuler() {
-    const W = Math.max(200, $("ruler").clientWidth || 900), H = 56, bins = Math.min(160, Math.floor(W / 6)), span = D.to - D.from;
+    measure();
+    const W = width, H = 56, bins = Math.min(160, Math.floor(W / 6)), span = D.to - D.from;
     const all = new Array(bins).fill(0), bad = new Array(bins).fill(0);
     for (const v of shown) {
       const b = Math.min(bins - 1, Math.floor((v.t - D.from) / span * bins));
@@ -218,11 +228,13 @@
     const top = Math.max(1, ...all), x = (b) => b * W / bins, high = (n) => n ? Math.max(2, Math.sqrt(n / top) * (H - 14)) : 0;
     let d = "", e = "";
     all.forEach((n, b) => { if (n) d += `M${x(b)} ${H}v${-high(n)}h${W / bins - 1}v${high(n)}z`; if (bad[b]) e += `M${x(b)} ${H}v${-high(bad[b])}h${W / bins - 1}v${high(bad[b])}zM${x(b) + W / bins / 2} 1l4 7h-8z`; });
-    const px = (t) => (t - D.from) / span * W;
-    const box = svg("svg", { width: W, height: H, role: "img", "aria-label": `Versions over time, at most ${top} at once` },
+    const px = (t) => (t - D.from) / span * W, a = px(S.from), z = px(S.to), same = S.from === D.from && S.to === D.to;
+    const box = svg("svg", { width: W, height: H + 10, role: "img", "aria-label": `Versions over time, at most ${top} at once` },
+      svg("path", { class: "funnel", d: `M${a} ${H}H${z}L${W} ${H + 10}H0z` }),
       svg("path", { class: "histogram", d }), svg("path", { class: "histogram bad", d: e }),
-      svg("rect", { class: "outside", x: 0, y: 0, width: Math.max(0, px(S.from)), height: H }), svg("rect", { class: "outside", x: px(S.to), y: 0, width: Math.max(0, W - px(S.to)), height: H }),
-      svg("rect", { class: "brush", x: px(S.from) + .5, y: .5, width: Math.max(2, px(S.to) - px(S.from) - 1), height: H - 1 }));
+      svg("rect", { class: "outside", x: 0, y: 0, width: Math.max(0, a), height: H }), svg("rect", { class: "outside", x: z, y: 0, width: Math.max(0, W - z), height: H }),
+      svg("rect", { class: "brush", x: a + .5, y: .5, width: Math.max(2, z - a - 1), height: H - 1 }),
+      !same && svg("text", { x: 3, y: 12, text: clock(D.from) }), !same && svg("text", { x: W - 3, y: 12, "text-anchor": "end", text: clock(D.to) }));
     box.addEventListener("pointerdown", (e) => { drag = { x: e.offsetX, W }; box.setPointerCapture(e.pointerId); e.preventDefault(); });
     box.addEventListener("pointermove", (e) => { if (drag) { const r = box.querySelector(".brush"); r.setAttribute("x", Math.min(drag.x, e.offsetX)); r.setAttribute("width", Math.abs(e.offsetX - drag.x)); } });
     box.addEventListener("pointerup", (e) => {
@@ -231,12 +243,9 @@
       drag = null;
       if (b - a > 4) zoom(D.from + a / W * span, D.from + b / W * span); else zoom(D.from, D.to);
     });
-    const ticks = [];
-    const n = W < 500 ? 3 : 6;
-    for (let i = 0; i <= n; i++) ticks.push(el("span", { text: clock(S.from + (S.to - S.from) * i / n, S.to - S.from < 8000) }));
     $("ruler").replaceChildren(box);
-    $("axis").replaceChildren(...ticks);
-    const same = S.from === D.from && S.to === D.to;
+    const label = (t) => step < 1000 ? clock(t, 1) : step >= 86400000 ? day(t).slice(5) : step >= 60000 ? clock(t).slice(0, 5) : clock(t);
+    $("axis").replaceChildren(svg("svg", { width: W, height: 16, "aria-hidden": "true" }, ...ticks.map((t) => svg("text", { x: X(t), y: 12, "text-anchor": X(t) < 20 ? "start" : X(t) > W - 20 ? "end" : "middle", text: label(t) }))));
     $("windows").textContent = `asked for: ${day(D.from)} ${clock(D.from)} to ${clock(D.to)} ${zone()}` + (same ? ", all of it shown" : `; shown: ${clock(S.from, 1)} to ${clock(S.to, 1)}`);
   }
   function zoom(a, b) {
@@ -251,9 +260,9 @@
 
   // The rows.
   function drawRows() {
-    const rows = shown.filter((v) => inWindow(v.t)), most = ROWS + more;
+    const rows = shown.filter((v) => inWindow(v.t)), most = Math.max(ROWS + more, printing ? 1000 : 0);
     const body = $("rows");
-    body.replaceChildren(...rows.slice(0, most).map((v) => el("tr", { id: "row" + v.q, class: (v.s ? "bad" : "") + (S.v === v ? " open" : ""), onclick: () => open(v), onpointerenter: () => light(v, true) },
+    body.replaceChildren(...rows.slice(0, most).map((v) => el("tr", { id: "row" + v.q, class: (v.s ? "bad" : "") + (S.v === v ? " open" : ""), onclick: () => open(v), onpointerenter: () => light(v), onfocusin: () => light(v) },
       el("td", { class: "time", "data-label": "Time" }, el("button", { class: "link", text: when(v.t) + (v.r ? "*" : ""), title: v.r ? `made then, received ${clock(v.r)}` : `${day(v.t)} ${clock(v.t, 1)}, seq ${v.q}` })),
       el("td", { "data-label": "Change" }, shape(v.k), " ", v.y),
       el("td", { "data-label": "Object" }, el("bdi", { text: v.o >= 0 ? nameOf(O[v.o]) : "stream" })), el("td", { "data-label": "Who" }, el("bdi", { text: v.w || "–" })),
@@ -267,7 +276,7 @@
 
   // A version lights up in its lane and in its row.
   let lit = null;
-  function light(v, inRow) {
+  function light(v) {
     if (lit === v) return;
     lit = v;
     document.querySelectorAll(".lit").forEach((n) => n.classList.remove("lit"));
@@ -391,7 +400,7 @@
         el("select", { id: "symptom", onchange: (e) => { S.s = Number(e.target.value); drawFirst(); writeFragment(); } }, ...D.symptoms.map((w, i) => el("option", { value: i, selected: i === S.s, text: label(V[w.v]) }))), " ",
         el("button", { text: "Show", onclick: () => { if (!inWindow(v.t)) zoom(D.from, D.to); open(v, true); } })),
       el("p", { class: "what" }, el("bdi", { text: v.x })),
-      el("h2", { text: "What changed just before" }),
+      el("div", { class: "bar" }, el("h2", { text: "What changed just before" }), s.r.length > 0 && el("p", { class: "detail", text: "rank: how close + what changed + who wrote it" })),
       s.r.length ? el("ol", { class: "ranked" }, ...s.r.map((r) => { const c = V[r.v]; return el("li", {}, el("button", { class: "row", onclick: () => { if (!inWindow(c.t)) zoom(D.from, D.to); open(c, true); } },
         shape(c.k), el("span", { class: "time", text: clock(c.t) }), el("bdi", { class: "obj", text: nameOf(O[c.o]) }), el("bdi", { class: "by", text: c.w || "writer not known" }), el("bdi", { class: "what", text: c.x || KINDS[c.k] }), el("span", { class: "points", title: "closeness + change + writer", text: `${r.p.join("+")} = ${r.p[0] + r.p[1] + r.p[2]}` }))); }))
         : el("p", { class: "detail", text: "Nothing on this page, in the 10 minutes before." }),
@@ -438,8 +447,8 @@
   }
   function legend() {
     return el("details", { id: "legend" }, el("summary", { text: "What the shapes mean" }), el("p", {}, ...[..."asmtdcwfeg"].map((k) => el("span", {}, shape(k), " " + KINDS[k])), el("span", {}, svg("svg", { class: "shape", viewBox: "-8 -8 16 16" }, svg("circle", { class: "symptom", r: 6.5 })), " a symptom")),
-      el("p", {}, ...[["fine", "fine: a thin bar"], ["busy", "on its way: a bar"], ["bad", "bad: a thick bar with its reason"], ["quiet", "there: a line"]].map(([k, t]) => el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("path", { class: "bar " + k, d: `M0 ${7 - { fine: 3, busy: 5, bad: 12, quiet: 1 }[k] / 2}h14v${{ fine: 3, busy: 5, bad: 12, quiet: 1 }[k]}h-14z` })), " " + t)),
-        el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("rect", { class: "hatch", width: 14, height: 14 })), " not covered"), el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("rect", { class: "late", y: 9, width: 14, height: 3 })), " read late; a dashed line is when a change may have been made")));
+      el("p", {}, ...[["fine", "fine: a thin bar"], ["busy", "on its way: an outlined bar"], ["bad", "bad: a full bar"], ["quiet", "there: a line"]].map(([k, t]) => el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("path", { class: "bar " + k, d: `M0 ${7 - { fine: 3, busy: 12, bad: 12, quiet: 1 }[k] / 2}h14v${{ fine: 3, busy: 12, bad: 12, quiet: 1 }[k]}h-14z` })), " " + t)),
+        el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("rect", { class: "hatch", width: 14, height: 14 })), " not covered: a bar there is what was known last"), el("span", {}, svg("svg", { class: "shape", viewBox: "0 0 14 14" }, svg("path", { class: "late", d: "M0 9h14" })), " read late; a dashed line is when a change may have been made")));
   }
   function foldAll() {
     if (folded.size) folded.clear(); else children.forEach((c, i) => { if (c.length) folded.add(i); });
@@ -489,7 +498,7 @@
   addEventListener("hashchange", () => { readFragment(); drawFirst(); draw(); if (S.v) open(S.v); });
   let resized = 0;
   addEventListener("resize", () => { cancelAnimationFrame(resized); resized = requestAnimationFrame(() => { drawRuler(); drawLanes(); }); });
-  addEventListener("beforeprint", () => { printing = true; document.querySelectorAll("details").forEach((d) => { d.open = true; }); drawLanes(); });
-  addEventListener("afterprint", () => { printing = false; drawLanes(); });
+  addEventListener("beforeprint", () => { printing = true; document.querySelectorAll("details").forEach((d) => { d.open = true; }); drawRuler(); drawLanes(); drawRows(); });
+  addEventListener("afterprint", () => { printing = false; drawRuler(); drawLanes(); drawRows(); });
   document.documentElement.dataset.ready = Math.round(performance.now());
 })();
