@@ -310,6 +310,8 @@
     }
     return { lines, before, hunks };
   }
+  // A text with a button for each line of the journal that it names and the page has.
+  const linked = (text) => text.split(/(\bseq \d+)/).map((t, i) => { const u = i % 2 && bySeq.get(Number(t.slice(4))); return u ? el("button", { class: "link", text: t, onclick: () => open(u, true) }) : t; });
   function diffOf({ before, hunks }) {
     const all = [], near = 3;
     let last = 0;
@@ -344,7 +346,7 @@
     if (o) {
       const at = D.merged ? new Date(v.r || v.t).toISOString() : "seq:" + v.q, ref = word(`${o.r}/${o.n}`), ns = o.s && "-n " + word(o.s);
       const why = D.why[v.ix];
-      if (why) body.push(el("h3", { text: "Why" }), el("pre", { text: why.trim() }));
+      if (why) body.push(el("h3", { text: "Why" }), el("pre", { class: "why", tabindex: "0" }, ...linked(why.trim())));
       const doc = documentAt(v), diff = diffOf(doc);
       if (v.y !== "ADDED" && !v.i) {
         body.push(el("h3", { text: "Diff" + (v.y === "DELETED" ? " to the last state" : "") }), diff.length ? el("pre", { class: "diff" }, ...diff.map(([m, t]) => el("span", { class: { "+": "come", "-": "went" }[m] || "", text: m + " " + t }))) : el("p", { class: "detail", text: doc.before.length ? "Nothing differs but bookkeeping." : "The version before is not in the journal." }));

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ const (
 	MaxVersions = 20_000
 	maxText     = 48 << 20  // bytes of YAML, unpacked
 	maxObject   = 256 << 10 // of one object
-	maxWhy      = 100       // versions of which the page has the causes
+	maxWhy      = 200       // versions of which the page has the causes
 )
 
 // Report says what a page is about.
@@ -145,10 +146,15 @@ func (r *Report) Gather(ctx context.Context, a *answer.Asked) (*Page, error) {
 	return &Page{&g.page, len(g.Versions), g.seen}, err
 }
 
+var isFlag = regexp.MustCompile(`^--?[a-z-]+$`)
+
 func words(args []string) string {
 	var all []string
 	for _, arg := range args {
-		all = append(all, terminal.ShellWord(arg))
+		if !isFlag.MatchString(arg) {
+			arg = terminal.ShellWord(arg)
+		}
+		all = append(all, arg)
 	}
 	return strings.Join(all, " ")
 }
@@ -160,12 +166,12 @@ func (g *gatherer) doubt(ctx context.Context) error {
 		return err
 	}
 	doubts = slices.Concat(g.r.Doubts, doubts)
-	var said bytes.Buffer
-	o := &answer.Output{Writer: &said, Notes: &said}
+	g.Doubts, g.Notes = []string{}, []string{}
+	to := &g.Doubts
+	o := &answer.Output{Said: func(n answer.Note) { *to = append(*to, strings.TrimPrefix(n.Text, "not covered: ")) }}
 	g.Doubtful = o.Doubt(doubts) != nil
-	g.Doubts = linesOf(&said)
+	to = &g.Notes
 	o.HeldBack(g.a.Journal.HeldBack(g.a.Selection, g.r.Since, g.r.Until))
-	g.Notes = append(g.Notes, linesOf(&said)...)
 	if left := g.seen - len(g.Versions); left > 0 {
 		last := g.Versions[len(g.Versions)-1]
 		g.left("%d versions after seq %d: a page has the first %d; name less time or fewer objects", left, last.Seq, MaxVersions)
@@ -194,17 +200,6 @@ func (g *gatherer) left(format string, args ...any) {
 	text := "left out: " + fmt.Sprintf(format, args...)
 	g.Notes = append(g.Notes, text)
 	g.a.Output.Note("%s", text)
-}
-
-// linesOf takes what was said, without the program's name.
-func linesOf(said *bytes.Buffer) []string {
-	all := []string{}
-	for text := range strings.Lines(said.String()) {
-		text = strings.TrimPrefix(strings.TrimSuffix(text, "\n"), "kubejournal: ")
-		all = append(all, strings.TrimPrefix(text, "not covered: "))
-	}
-	said.Reset()
-	return all
 }
 
 // cover notes when the streams were not watched.
@@ -279,26 +274,28 @@ func (g *gatherer) dropUnchanged() {
 	}
 }
 
-// explain asks why of the first symptom of each lane, and of deletions.
+// explain asks why of the first symptom of each lane, of deletions, and of what else changed, until there are enough.
 func (g *gatherer) explain(ctx context.Context) error {
 	g.Why = map[int]string{}
 	var all []int
 	for _, s := range g.Symptoms {
 		all = append(all, s.Version)
 	}
-	for n := range g.Versions {
-		if v := &g.Versions[n]; v.Kind == "d" && !v.Noise {
-			all = append(all, n)
+	for _, kinds := range []string{"d", "t", "s", "amc"} {
+		for n := range g.Versions {
+			if v := &g.Versions[n]; strings.Contains(kinds, v.Kind) && v.Kind != "" && !v.Noise {
+				all = append(all, n)
+			}
 		}
 	}
-	asked := 0
+	asked := map[int]bool{}
 	for _, n := range all {
 		v := &g.Versions[n]
 		o := &g.Objects[v.Object]
-		if o.regarding[2] != "" || o.Resource == "" || g.Why[n] != "" {
+		if o.regarding[2] != "" || o.Resource == "" || asked[n] {
 			continue // why is about what an Event is about
 		}
-		if asked++; asked > maxWhy {
+		if asked[n] = true; len(asked) > maxWhy {
 			continue
 		}
 		of, err := argument.ParseObject(o.Resource + "/" + o.Name)
@@ -310,8 +307,9 @@ func (g *gatherer) explain(ctx context.Context) error {
 			s.Namespaces = []string{o.Namespace}
 		}
 		var said bytes.Buffer
+		to := terminal.NewWriter(&said, false)
 		one := *g.a
-		one.Selection, one.Output = s, &answer.Output{Writer: &said, Notes: &said}
+		one.Selection, one.Output = s, &answer.Output{Writer: to, Notes: to}
 		w := explain.Why{At: argument.Moment{Seq: v.Seq}, Format: "text", Flags: g.r.Flags}
 		err = w.Print(ctx, &one, nil)
 		_, unknown := errors.AsType[*argument.UnknownError](err)
@@ -322,9 +320,9 @@ func (g *gatherer) explain(ctx context.Context) error {
 			g.Why[n] = said.String()
 		}
 	}
-	if asked > maxWhy {
-		g.left("the causes of %d symptoms and deletions: a page has those of %d; 'kubejournal why' has them",
-			asked-maxWhy, maxWhy)
+	if len(asked) > maxWhy {
+		g.left("the causes of %s: a page has those of %d; 'kubejournal why' has them",
+			terminal.Count(len(asked)-maxWhy, "version", "versions"), maxWhy)
 	}
 	return nil
 }
