@@ -310,7 +310,7 @@ func (g *gatherer) explain(ctx context.Context) error {
 		to := terminal.NewWriter(&said, false)
 		one := *g.a
 		one.Selection, one.Output = s, &answer.Output{Writer: to, Notes: to}
-		w := explain.Why{At: argument.Moment{Seq: v.Seq}, Format: "text", Flags: g.r.Flags}
+		w := explain.Why{At: argument.Moment{Seq: v.Seq}, Format: "cells", Flags: g.r.Flags}
 		err = w.Print(ctx, &one, nil)
 		_, unknown := errors.AsType[*argument.UnknownError](err)
 		if err != nil && !answer.IsResult(err) && !unknown {
