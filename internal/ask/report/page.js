@@ -168,7 +168,7 @@
   }
   function stateAt(i, t) { let is = null; for (const b of O[i].b) if (b.t <= t) is = b; return is; }
   function drawLanes() {
-    const list = $("lanes");
+    const list = $("lanes"), room = printing ? 210 : list.clientWidth - width, brief = room > 20 && room < 300;
     const nodes = [];
     let n = 0;
     for (const l of lanes) {
@@ -179,7 +179,7 @@
       l.node = el("div", { class: "lane" + (l.problem ? " problem" : ""), role: "treeitem", id: "lane" + l.i, "aria-level": l.depth + 1, "aria-expanded": l.kids ? String(!l.fold) : undefined, "aria-selected": "false",
         "aria-label": `${nameOf(o)}, ${plural(l.versions.length, "version")}${last && last.x ? ", " + last.x : ""}` },
       el("span", { class: "label", title: nameOf(o), onclick: () => { cursor = lanes.indexOf(l); toggle(l); } },
-        el("span", { class: "fold", text: l.kids ? (l.fold ? "▸" : "▾") : "" }), el("span", { class: "kind", text: o.k }), " ", el("bdi", { class: o.b.at(-1)?.l < 0 ? "gone" : "", text: o.n }),
+        el("span", { class: "fold", text: l.kids ? (l.fold ? "▸" : "▾") : "" }), el("span", { class: "kind", text: o.k }), " ", el("bdi", { class: o.b.at(-1)?.l < 0 ? "gone" : "", text: brief && o.o >= 0 && o.n.startsWith(O[o.o].n + "-") ? "…" + o.n.slice(O[o.o].n.length) : o.n }),
         l.fold && el("span", { class: "count", text: ` +${l.of.length - 1}` })), drawLane(l));
       l.node.firstChild.style.paddingLeft = `${l.depth * .9}rem`;
       const near = (e) => { const r = l.box.getBoundingClientRect(); return nearest(l, (e.clientX - r.left) * width / r.width); };
@@ -285,7 +285,7 @@
     $("row" + v.q)?.classList.add("lit");
     const l = laneOf(v);
     if (l?.box) { l.node.classList.add("lit"); l.box.append(svg("circle", { class: "ring", cx: X(v.t), cy: MARK, r: 8.5 })); }
-    $("status").textContent = `${clock(v.t)} ${v.o >= 0 ? nameOf(O[v.o]) : ""} ${KINDS[v.k]}: ${v.x}`;
+    $("status").replaceChildren(shape(v.k), " ", el("b", { text: `${clock(v.t, S.to - S.from < 60000)} ${v.o >= 0 ? nameOf(O[v.o]) : ""}` }), ` ${KINDS[v.k]}${v.w ? " by " + v.w : ""}${v.x ? ": " + v.x : ""}`);
   }
   function point() {
     document.querySelectorAll("[aria-selected=true]").forEach((n) => n.setAttribute("aria-selected", "false"));
@@ -433,7 +433,7 @@
         check("problems", "Problems only", "x"), check("noise", "Noise too", "a"), check("utc", "UTC", "u"),
         el("span", { class: "buttons" }, button("−", "Zoom out (-)", () => scale(2)), button("+", "Zoom in (+)", () => scale(.5)), button("‹", "Earlier ([)", () => pan(-.5)), button("›", "Later (])", () => pan(.5)), button("All", "The time asked for (0)", () => zoom(D.from, D.to)), button("Fold", "Fold or unfold all (e)", foldAll), button("?", "Keys (?)", help))),
       el("section", { class: "card", id: "timeline", "aria-label": "Timeline" },
-        el("div", { id: "rulerbox" }, el("div", { class: "bar" }, el("h2", { text: "Timeline" }), el("p", { class: "detail" }, el("span", { id: "lanecount" }), " · ", el("span", { id: "windows" }), " · drag to zoom, click for all")), el("div", { id: "ruler" }), el("div", { id: "axis" })),
+        el("div", { id: "rulerbox" }, el("div", { class: "bar" }, el("h2", { text: "Timeline" }), el("p", { class: "detail" }, el("span", { id: "lanecount" }), " · ", el("span", { id: "windows" }), el("span", { class: "how", text: " · drag to zoom, click for all" }))), el("p", { id: "status", role: "status", "aria-live": "polite" }), el("div", { id: "ruler" }), el("div", { id: "axis" })),
         el("div", { id: "lanes", role: "tree", tabindex: "0", "aria-label": "Objects: arrow keys move, Enter opens" }),
         legend()),
       el("section", { class: "card", "aria-label": "Versions" }, el("div", { class: "bar" }, el("h2", { text: "Versions" }), el("p", { class: "detail" }, el("span", { id: "rowcount" }), ", times in ", el("span", { id: "zone" }), "; * is when a change was made that was received late")),
@@ -443,7 +443,6 @@
         el("p", { class: "detail", text: "A version’s panel has the commands for its YAML, blame and why. What was not written down is on no page: see “Not covered”." })),
       el("aside", { id: "drawer", hidden: true, "aria-label": "Version" }),
       el("div", { id: "help", role: "dialog", "aria-label": "Keys", hidden: true }, el("h2", { text: "Keys" }), el("dl", {}, ...[["↑ ↓", "object before, after"], ["← →", "its version before, after"], ["Enter", "open the version, or what is nearest"], ["Space", "fold or unfold the object"], ["n p", "next, previous version of all"], ["s", "first symptom"], ["+ − [ ] 0", "zoom, move, all of the time"], ["/", "find text"], ["x a u e", "problems only, noise too, UTC, fold all"], ["Esc", "close"]].flatMap(([k, t]) => [el("dt", {}, el("kbd", { text: k })), el("dd", { text: t })])), el("button", { text: "Close", onclick: help })),
-      el("p", { id: "status", role: "status", "aria-live": "polite" }),
       svg("svg", { width: 0, height: 0, class: "defs", "aria-hidden": "true" }, svg("defs", {}, svg("pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, svg("rect", { width: 2, height: 7, class: "hatchline" })))));
     $("app").hidden = false;
   }
