@@ -180,7 +180,7 @@
         "aria-label": `${nameOf(o)}, ${plural(l.versions.length, "version")}${last && last.x ? ", " + last.x : ""}` },
       el("span", { class: "label", title: nameOf(o), onclick: () => { cursor = lanes.indexOf(l); toggle(l); } },
         el("span", { class: "fold", text: l.kids ? (l.fold ? "▸" : "▾") : "" }), el("span", { class: "kind", text: o.k }), " ", el("bdi", { class: o.b.at(-1)?.l < 0 ? "gone" : "", text: brief && o.o >= 0 && o.n.startsWith(O[o.o].n + "-") ? "…" + o.n.slice(O[o.o].n.length) : o.n }),
-        l.fold && el("span", { class: "count", text: ` +${l.of.length - 1}` })), drawLane(l));
+        l.fold && el("span", { class: "count", text: ` +${l.of.length - 1}` }), !o.r && el("span", { class: "count", text: " not selected" })), drawLane(l));
       l.node.firstChild.style.paddingLeft = `${l.depth * .9}rem`;
       const near = (e) => { const r = l.box.getBoundingClientRect(); return nearest(l, (e.clientX - r.left) * width / r.width); };
       l.box.addEventListener("click", (e) => { cursor = lanes.indexOf(l); const v = near(e); if (v) open(v); });
@@ -191,7 +191,7 @@
     if (left > 0) nodes.push(el("p", { class: "detail", text: `and ${plural(left, "more object")}: narrow the time or the filters` }));
     if (!n) nodes.push(el("p", { class: "detail", text: V.length ? "Nothing passes the filters in this time." : "The journal has no version of that in this time." }));
     list.replaceChildren(...nodes);
-    $("lanecount").textContent = plural(lanes.filter((l) => !l.group).length, "object");
+    $("lanecount").textContent = plural(lanes.filter((l) => !l.group).length, "lane");
   }
   function nearest(l, x) {
     let best = null, far = 9;
@@ -232,6 +232,7 @@
     const box = svg("svg", { width: W, height: H + 10, role: "img", "aria-label": `Versions over time, at most ${top} at once` },
       svg("path", { class: "funnel", d: `M${a} ${H}H${z}L${W} ${H + 10}H0z` }),
       svg("path", { class: "histogram", d }), svg("path", { class: "histogram bad", d: e }),
+      ...[D.since, D.until].filter((t) => t !== D.from && t !== D.to).map((t) => svg("path", { class: "asked", d: `M${px(t)} 0v${H}` })),
       svg("rect", { class: "outside", x: 0, y: 0, width: Math.max(0, a), height: H }), svg("rect", { class: "outside", x: z, y: 0, width: Math.max(0, W - z), height: H }),
       svg("rect", { class: "brush", x: a + .5, y: .5, width: Math.max(2, z - a - 1), height: H - 1 }),
       !same && svg("text", { x: 3, y: 12, text: clock(D.from) }), !same && svg("text", { x: W - 3, y: 12, "text-anchor": "end", text: clock(D.to) }));
@@ -245,8 +246,8 @@
     });
     $("ruler").replaceChildren(box);
     const label = (t) => step < 1000 ? clock(t, 1) : step >= 86400000 ? day(t).slice(5) : step >= 60000 ? clock(t).slice(0, 5) : clock(t);
-    $("axis").replaceChildren(svg("svg", { width: W, height: 16, "aria-hidden": "true" }, ...ticks.map((t) => svg("text", { x: X(t), y: 12, "text-anchor": X(t) < 20 ? "start" : X(t) > W - 20 ? "end" : "middle", text: label(t) }))));
-    $("windows").textContent = `asked for: ${day(D.from)} ${clock(D.from)} to ${clock(D.to)} ${zone()}` + (same ? ", all of it shown" : `; shown: ${clock(S.from, 1)} to ${clock(S.to, 1)}`);
+    $("axis").replaceChildren(svg("svg", { width: W, height: 16, "aria-hidden": "true" }, ...ticks.filter((t) => X(t) > 24 && X(t) < W - 24).map((t) => svg("text", { x: X(t), y: 12, "text-anchor": "middle", text: label(t) }))));
+    $("windows").textContent = `asked for: ${day(D.since)} ${clock(D.since)} to ${clock(D.until)} ${zone()}` + (same ? ", all of it shown" : `; shown: ${clock(S.from, 1)} to ${clock(S.to, 1)}`);
   }
   function zoom(a, b) {
     const least = 100;
@@ -405,7 +406,7 @@
       el("div", { class: "bar" }, el("h2", { text: "What changed just before" }), s.r.length > 0 && el("p", { class: "detail", text: "rank: how close + what changed + who wrote it" })),
       s.r.length ? el("ol", { class: "ranked" }, ...s.r.map((r) => { const c = V[r.v]; return el("li", {}, el("button", { class: "row", onclick: () => { if (!inWindow(c.t)) zoom(D.from, D.to); open(c, true); } },
         shape(c.k), el("span", { class: "time", text: clock(c.t) }), el("bdi", { class: "obj", text: nameOf(O[c.o]) }), el("bdi", { class: "by", text: c.w || "writer not known" }), el("bdi", { class: "what", text: c.x || KINDS[c.k] }), el("span", { class: "points", title: "closeness + change + writer", text: `${r.p.join("+")} = ${r.p[0] + r.p[1] + r.p[2]}` }))); }))
-        : el("p", { class: "detail", text: "Nothing on this page, in the 10 minutes before." }),
+        : el("p", { class: "detail", text: "Nothing on this page, in the 10 minutes before. An earlier --since, or more objects, may show it." }),
       el("details", {}, el("summary", { text: "How these are ranked" }), el("p", { class: "detail", text: D.rule })));
   }
 
@@ -416,7 +417,7 @@
     if (S.v) light(S.v);
     writeFragment();
     $("controls").querySelectorAll("[data-key]").forEach((n) => { if (n.type === "checkbox") n.checked = S[n.dataset.key]; else if (n !== document.activeElement) n.value = S[n.dataset.key]; });
-    $("asked").textContent = `${day(D.from)} ${clock(D.from)} to ${day(D.to) === day(D.from) ? "" : day(D.to) + " "}${clock(D.to)} ${zone()}: ${plural(V.length, "version")} of ${plural(O.filter((o) => o.l === o.i && o.r).length, "object")}`;
+    $("asked").textContent = `${day(D.since)} ${clock(D.since)} to ${day(D.until) === day(D.since) ? "" : day(D.until) + " "}${clock(D.until)} ${zone()}: ${plural(V.length, "version")} of ${plural(O.filter((o) => o.l === o.i && o.r).length, "object")}`;
     $("zone").textContent = zone();
   }
 

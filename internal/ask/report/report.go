@@ -5,6 +5,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ const (
 	maxText     = 48 << 20  // bytes of YAML, unpacked
 	maxObject   = 256 << 10 // of one object
 	maxWhy      = 200       // versions of which the page has the causes
+	maxSmall    = 2_000     // versions of a page with the causes of all kinds of changes
 )
 
 // Report says what a page is about.
@@ -42,8 +44,10 @@ type Report struct {
 type page struct {
 	Title    string   `json:"title"`
 	Cluster  string   `json:"cluster"`
-	From     int64    `json:"from"` // milliseconds: the window that was asked for
+	From     int64    `json:"from"` // milliseconds: of what the page has
 	To       int64    `json:"to"`
+	Since    int64    `json:"since"` // the times that were asked for, else From and To
+	Until    int64    `json:"until"`
 	Args     string   `json:"args"`  // of a question about the same
 	Flags    string   `json:"flags"` // that name the same journal
 	Merged   bool     `json:"merged"`
@@ -236,7 +240,8 @@ func (g *gatherer) cover() {
 	}
 }
 
-// window finds out from when to when the page is: as was asked, else from the first version to the last covered time.
+// window finds out from when to when the page is: as was asked, else from the first version to the last covered time. A
+// version that was made in that time may have been received after it, and stand there.
 func (g *gatherer) window() {
 	for i := range g.Versions {
 		t := g.Versions[i].At
@@ -248,16 +253,19 @@ func (g *gatherer) window() {
 	if g.r.Until.IsZero() {
 		g.To = max(g.To, g.confirmed)
 	}
-	if !g.r.Since.Time.IsZero() {
-		g.From = g.r.Since.Time.UnixMilli()
+	if from := g.r.Since.Time; !from.IsZero() {
+		g.Since = from.UnixMilli()
+		g.From = min(cmp.Or(g.From, g.Since), g.Since)
 	}
-	if !g.r.Until.Time.IsZero() {
-		g.To = g.r.Until.Time.UnixMilli()
+	if to := g.r.Until.Time; !to.IsZero() {
+		g.Until = to.UnixMilli()
+		g.To = max(g.To, g.Until)
 	}
 	if g.From == 0 {
 		g.From = g.To
 	}
 	g.To = max(g.To, g.From+1000)
+	g.Since, g.Until = cmp.Or(g.Since, g.From), cmp.Or(g.Until, g.To)
 }
 
 // dropUnchanged leaves out the YAML of what was there when the journal began and stayed as it was.
@@ -274,14 +282,19 @@ func (g *gatherer) dropUnchanged() {
 	}
 }
 
-// explain asks why of the first symptom of each lane, of deletions, and of what else changed, until there are enough.
+// explain asks why of the first symptom of each lane, of deletions and, on a small page, of what else changed, until
+// there are enough.
 func (g *gatherer) explain(ctx context.Context) error {
 	g.Why = map[int]string{}
 	var all []int
 	for _, s := range g.Symptoms {
 		all = append(all, s.Version)
 	}
-	for _, kinds := range []string{"d", "t", "s", "amc"} {
+	kinds := []string{"d", "t", "s", "amc"}
+	if len(g.Versions) > maxSmall {
+		kinds = kinds[:1]
+	}
+	for _, kinds := range kinds {
 		for n := range g.Versions {
 			if v := &g.Versions[n]; strings.Contains(kinds, v.Kind) && v.Kind != "" && !v.Noise {
 				all = append(all, n)
