@@ -62,7 +62,8 @@ func theReport(t *testing.T, status int, args ...string) (page string, is report
 	return out.String(), reportedIn(t, out.String())
 }
 
-func reportedIn(t *testing.T, page string) (is reported) {
+// dataIn unpacks the JSON of a page.
+func dataIn(t *testing.T, page string) string {
 	t.Helper()
 	data := regexp.MustCompile(`(?s)<script type="application/json" id="data">"(.*?)"</script>`).FindStringSubmatch(page)
 	if data == nil {
@@ -72,7 +73,16 @@ func reportedIn(t *testing.T, page string) (is reported) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.NewDecoder(unpacked).Decode(&is); err != nil {
+	text, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func reportedIn(t *testing.T, page string) (is reported) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(dataIn(t, page)), &is); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range is.Versions {
@@ -410,11 +420,13 @@ func TestReportHostile(t *testing.T) {
 	const evil = `</script><script>alert(1)</script><img src=x onerror=alert(2)>`
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.jsonl")
-	name, _ := json.Marshal("web\u202e" + evil)
+	name, _ := json.Marshal("web\u202e\u2066\x1b[31m\x00\u009b" + evil)
 	var journal strings.Builder
 	for n, text := range []string{
 		`"type":"ADDED","origin":"watch","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":NAME,"namespace":"shop","uid":"u1","labels":{"app":NAME}},"data":{NAME:"1","a":NAME}}`,
-		`"type":"MODIFIED","origin":"watch","manager":NAME,"changes":[{"op":"replace","path":"/data/a","old":NAME,"value":"2"}],"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":NAME,"namespace":"shop","uid":"u1"},"data":{"a":"2"}}`,
+		`"type":"MODIFIED","origin":"watch","manager":NAME,"changes":[{"op":"replace","path":"/data/a","old":NAME,"value":"2"}],"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":NAME,"namespace":"shop","uid":"u1"},"status":{"conditions":[{"type":"Ready","status":"False","reason":NAME}]},"data":{"a":"2"}}`,
+		`"type":"DELETED","origin":"watch","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":NAME,"namespace":"shop","uid":"u1","ownerReferences":[{"kind":NAME,"name":NAME,"uid":NAME}]},"data":{"a":"2"}}`,
+		`"type":"ADDED","origin":"watch","event":{"type":"Warning","reason":NAME,"message":NAME,"count":1,"regarding":{"kind":NAME,"name":NAME,"namespace":NAME}},"object":{"apiVersion":"v1","kind":"Event","metadata":{"name":NAME,"namespace":"shop","uid":"u1"}}`,
 	} {
 		fmt.Fprintf(&journal, `{"seq":%d,"time":"2026-11-20T14:00:0%dZ","id":"%d","stream":"configmaps","cluster":%s,"version":"v1","resource":"configmaps","kind":"ConfigMap","namespace":"shop","name":%s,"uid":"u1","resourceVersion":"1%d",%s}`+"\n",
 			n+1, n, n, name, name, n, strings.ReplaceAll(text, "NAME", string(name)))
@@ -423,8 +435,11 @@ func TestReportHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, is := theReport(t, 3, "--journal", path, "--title", evil)
-	if len(is.Versions) != 2 {
+	if len(is.Versions) != 4 {
 		t.Errorf("%d versions", len(is.Versions))
+	}
+	for _, bad := range regexp.MustCompile(`.{30}([^\\]\\u00[0-9a-f]{2}|[\x{80}-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}])`).FindAllString(dataIn(t, page), -1) {
+		t.Errorf("the page's data has %q", bad)
 	}
 	for _, bad := range []string{"<img", "alert(1)</script>", "\u202e"} {
 		if strings.Contains(page, bad) {

@@ -92,7 +92,7 @@ func (g *gatherer) take(ctx context.Context, v *archive.Version) error {
 	is.Who, is.Person = follow.Who(v.Fields), terminal.Line(rows.User(v.Fields))
 	is.What = follow.What(v.Fields, rowLimit)
 	if v.Type() != line.Deleted {
-		is.Manager = rows.Manager(v.Unquoted(line.FieldManager))
+		is.Manager = terminal.Line(rows.Manager(v.Unquoted(line.FieldManager)))
 	}
 	if event := v.Value(line.FieldEvent); len(event) > 0 {
 		is.Manager = is.Who
@@ -237,6 +237,7 @@ func (g *gatherer) look(ctx context.Context, v *archive.Version, is *version, fi
 		was = o.States[n-1]
 	}
 	now := stateOf(o.Kind, v.Object, was.Level)
+	now.Text = terminal.Line(now.Text)
 	if v.Type() == line.Deleted {
 		now = state{Level: absent, Text: "deleted"}
 	} else if len(v.Object) == 0 {
