@@ -21,8 +21,8 @@ YAML, who wrote each line, and why it happened, as 'kubejournal why' says. On to
 symptom, and says by which rule. A symptom is a version with which an object's state becomes bad, the restart of a container,
 or an Event of type Warning. Times that were not watched are hatched.
 
-A page has at most 20000 versions, the YAML of objects up to 256 KiB, and the causes of 100 symptoms and deletions. What is left
-out is said on the page and on stderr. Redacted values are not on it, as they are not in the journal.
+A page has at most 20000 versions, the YAML of objects up to 256 KiB, and the causes of 200 versions. What is left out is said on
+the page and on stderr. Redacted values are not on it, as they are not in the journal.
 `
 
 func newReportCommand() *cobra.Command {

@@ -216,7 +216,11 @@ func (b *browser) marks(t *testing.T) {
 		if l.Event.Regarding.Name != "" {
 			key = l.Event.Regarding.Kind + " " + l.Event.Regarding.Namespace + "/" + l.Event.Regarding.Name
 		}
-		if l.Namespace == "shop" && l.UID != "" && !l.Time.Before(begin) && !l.Time.After(end) {
+		own := l.Kind == "Namespace" && l.Name == "shop"
+		if own {
+			key = "Namespace shop"
+		}
+		if (l.Namespace == "shop" || own) && l.UID != "" && !l.Time.Before(begin) && !l.Time.After(end) {
 			want[key]++
 		}
 	}
