@@ -12,6 +12,7 @@ const (
 	before      = 10 * 60 * 1000 // milliseconds
 	maxSymptoms = 50
 	maxRanked   = 8
+	unranked    = "efgw" // kinds of changes that are no causes: Events, found, gaps, Warnings
 )
 
 // Rule is how the changes before a symptom are ranked, in a sentence.
@@ -49,7 +50,7 @@ func (g *gatherer) rank() {
 		for m := n - 1; m >= 0; m-- {
 			c := &g.Versions[m]
 			if c.At > v.At || v.At-c.At > before || c.Object < 0 || c.Noise || c.Symptom != "" ||
-				strings.Contains("eFgw", c.Kind) {
+				strings.Contains(unranked, c.Kind) {
 				continue
 			}
 			s.Ranked = append(s.Ranked, ranked{m, [3]int{

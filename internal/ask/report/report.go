@@ -1,5 +1,5 @@
-// Package report writes one HTML page about an incident: what happened to the selected objects between two moments, as a
-// journal has it, with the versions of each, who wrote them, and what is not known. The page needs no network, and no
+// Package report writes one HTML page about an incident: what happened to the selected objects between two moments, as
+// a journal has it, with the versions of each, who wrote them, and what is not known. The page needs no network, and no
 // other file.
 package report
 
@@ -120,7 +120,8 @@ func (r *Report) Gather(ctx context.Context, a *answer.Asked) (*Page, error) {
 		gaps: map[string]time.Time{}, streams: map[string]int{}, named: map[int]map[string]bool{},
 		restarted: map[int]int{},
 	}
-	g.Title, g.Rule, g.Cluster, g.Merged, g.Written = r.Title, Rule, terminal.Line(a.Cluster), a.Journal.Merged(), time.Now()
+	g.Title, g.Rule, g.Written = r.Title, Rule, time.Now()
+	g.Cluster, g.Merged = terminal.Line(a.Cluster), a.Journal.Merged()
 	flags := r.Flags
 	if a.Cluster != "" {
 		flags = append(slices.Clip(flags), "--cluster", a.Cluster)

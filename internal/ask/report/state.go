@@ -90,7 +90,8 @@ func stateOf(kind string, object []byte, was level) (is state) {
 		{"/spec/replicas", "/status/readyReplicas"}, {"/status/desiredNumberScheduled", "/status/numberReady"},
 	} {
 		want, there := number(object, counts[0])
-		if ready, _ := number(object, counts[1]); there && rawjson.At(object, []byte("/status")) != nil && ready < want {
+		ready, _ := number(object, counts[1])
+		if there && rawjson.At(object, []byte("/status")) != nil && ready < want {
 			take(busy, fmt.Sprintf("%d of %d ready", ready, want))
 		} else if there && want > 0 {
 			take(fine, fmt.Sprintf("%d ready", ready))
