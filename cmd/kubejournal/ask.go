@@ -84,12 +84,20 @@ depends on a time that is not covered: stderr names streams and interval. Where 
 last time that is covered, and stderr says as of when the answer is, if it is not now.`
 
 func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
+	f.addNamespaces(cmd)
+	addChoice(cmd, &f.Output, "output", "o", outputs, formats...)
+	f.addJournals(cmd)
+}
+
+func (f *askFlags) addNamespaces(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&f.Namespaces, "namespace", "n", nil, "objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
-	addChoice(cmd, &f.Output, "output", "o", outputs, formats...)
+}
+
+func (f *askFlags) addJournals(cmd *cobra.Command) {
 	f.addJournal(cmd)
-	flags.StringSliceVar(&f.Clusters, "cluster", nil, "journals of these `CLUSTER`s alone; may be repeated")
+	cmd.Flags().StringSliceVar(&f.Clusters, "cluster", nil, "journals of these `CLUSTER`s alone; may be repeated")
 	completeNames(cmd, func(cmd *cobra.Command, args []string) (paths, objects []string, err error) {
 		named, err := f.paths()
 		if err != nil {

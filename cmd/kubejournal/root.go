@@ -111,9 +111,9 @@ between, a line of its own says so.
 	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(),
 		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
-		newDiffCommand(), newBlameCommand(), newWhyCommand(), newAuditCommand(), newCoverageCommand(),
-		newServeCommand(), newMCPCommand(), newStatsCommand(), newIndexCommand(), newSchemaCommand(),
-		newVersionCommand())
+		newDiffCommand(), newBlameCommand(), newWhyCommand(), newReportCommand(), newAuditCommand(),
+		newCoverageCommand(), newServeCommand(), newMCPCommand(), newStatsCommand(), newIndexCommand(),
+		newSchemaCommand(), newVersionCommand())
 	asDeclared(root)
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

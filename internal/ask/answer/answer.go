@@ -182,7 +182,7 @@ func (c *cause) words() string {
 	if !c.AsOf {
 		return "not covered: " + words(c)
 	}
-	when := why(c.Reason)
+	when := Why(c.Reason)
 	switch {
 	case c.Reason == question.NotConfirmed:
 		when = "this was last confirmed"
@@ -257,12 +257,12 @@ func words(c *cause) string {
 	default:
 		b.WriteString(": ")
 	}
-	b.WriteString(printable(why(c.Reason)))
+	b.WriteString(printable(Why(c.Reason)))
 	return b.String()
 }
 
-// why says in words why a stream was not followed, by coverage's reasons.
-func why(reason string) string {
+// Why says in words why a stream was not followed, by coverage's reasons.
+func Why(reason string) string {
 	if isGap(reason) {
 		return "GAP " + reason
 	}

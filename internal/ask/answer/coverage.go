@@ -124,7 +124,7 @@ func long(d time.Duration) string {
 
 // ending says how an interval ended, and what is special about it.
 func ending(in *coverage.Interval) string {
-	end := why(in.End)
+	end := Why(in.End)
 	switch {
 	case end == "":
 		end = "ongoing"

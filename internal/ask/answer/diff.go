@@ -166,7 +166,7 @@ func (d *diff) all(ctx context.Context, j *question.Journal, c *question.Compari
 
 // look takes a version in between into account.
 func (p *pair) look(ctx context.Context, v *archive.Version, ops *[]byte) error {
-	partial, err := compare(ctx, v, ops)
+	partial, err := Compare(ctx, v, ops)
 	removed := errors.Is(err, archive.ErrRemoved) // the doubts say so
 	if err != nil && !removed {
 		return err

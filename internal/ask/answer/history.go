@@ -288,7 +288,7 @@ func (h *history) version(ctx context.Context, v *archive.Version) error {
 		h.others++
 		return nil
 	}
-	partial, err := compare(ctx, v, &h.ops)
+	partial, err := Compare(ctx, v, &h.ops)
 	removed := errors.Is(err, archive.ErrRemoved)
 	if err != nil && !removed {
 		return err
@@ -408,10 +408,10 @@ func (h *history) countUnknown(v *archive.Version) {
 	h.unknown++
 }
 
-// compare gives a line the changes from the version before, where it does not have them. They are in ops. partial
+// Compare gives a line the changes from the version before, where it does not have them. They are in ops. partial
 // reports whether there may be more changes than the line then has, since it or the one before is truncated. The
 // error is archive.ErrRemoved where that was removed.
-func compare(ctx context.Context, v *archive.Version, ops *[]byte) (partial bool, err error) {
+func Compare(ctx context.Context, v *archive.Version, ops *[]byte) (partial bool, err error) {
 	if len(v.Value(line.FieldChanges)) > 0 || v.Type() == line.Deleted {
 		return len(v.Value(line.FieldChangesOmitted)) > 0, nil
 	}

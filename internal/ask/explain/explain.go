@@ -22,7 +22,7 @@ import (
 // Why says up to when the journal is asked, and how the answer is shown.
 type Why struct {
 	At     argument.Moment // zero: up to its end
-	Format string          // text, wide or json
+	Format string          // text, wide or json; cells for text with tabs between cells
 	Flags  []string        // with which kubejournal reads the same journal, each with its value after it
 }
 
@@ -289,7 +289,7 @@ func (w *Why) text(o *answer.Output, is *why.Answer, back string) error {
 	if w.Format == "wide" {
 		width = 0
 	}
-	t := table{wide: w.Format == "wide", width: width, terminal: o.Width > 0}
+	t := table{wide: w.Format == "wide", cells: w.Format == "cells", width: width, terminal: o.Width > 0}
 	for i := range is.Links {
 		t.add(&is.Links[i])
 	}
@@ -343,10 +343,10 @@ func printChanges(o *answer.Output, l *why.Link, width int) {
 
 // table holds rows. On a narrow terminal the third cell of each is cut.
 type table struct {
-	wide, terminal bool
-	width          int
-	rows           [][4]string
-	day            string // of the first row
+	wide, cells, terminal bool
+	width                 int
+	rows                  [][4]string
+	day                   string // of the first row
 }
 
 func (t *table) add(l *why.Link) {
@@ -435,6 +435,10 @@ func (t *table) lines() (all []string) {
 		widths[2] = max(left-widths[1], least)
 	}
 	for _, r := range t.rows {
+		if t.cells {
+			all = append(all, strings.Join(r[:], "\t"))
+			continue
+		}
 		var b []byte
 		for n, cell := range r {
 			start := len(b)

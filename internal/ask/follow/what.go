@@ -147,6 +147,15 @@ func appendRemoved(dst []byte, l *line.Fields) []byte {
 	return dst
 }
 
+// What returns in short what happened, as a row of about limit columns has it, and Who who wrote that.
+func What(l *line.Fields, limit int) string {
+	var changed []rows.Change
+	return string(appendWhat(nil, l, limit, &changed, &Same{}))
+}
+
+// Who returns who wrote a version, as a row has it; "" where that is not known.
+func Who(l *line.Fields) string { return string(appendWho(nil, l, nil)) }
+
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
 func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]rows.Change, same *Same) []byte {
 	switch l.Type() {

@@ -230,7 +230,7 @@ func (f facts) news(was facts) bool {
 				return true
 			}
 		case "reason":
-			if isFailure(now) && !isFailure(old) {
+			if IsFailure(now) && !IsFailure(old) {
 				return true
 			}
 		case "restartCount", "failed":
@@ -238,7 +238,7 @@ func (f facts) news(was facts) bool {
 				return true
 			}
 		default:
-			if had && now != old || !had && isFailure(now) {
+			if had && now != old || !had && IsFailure(now) {
 				return true
 			}
 		}
@@ -257,8 +257,8 @@ var failures = []string{
 	"Forbidden", "Invalid", "Kill", "Lost", "Preempt", "Unhealthy", "Unreachable", "Unschedulable",
 }
 
-// isFailure reports whether a reason or phase says that something went wrong.
-func isFailure(word string) bool {
+// IsFailure reports whether a reason or phase says that something went wrong.
+func IsFailure(word string) bool {
 	for _, failure := range failures {
 		if strings.Contains(word, failure) {
 			return true

@@ -3,9 +3,7 @@ package status
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"maps"
@@ -16,6 +14,7 @@ import (
 	"unicode"
 
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/host/look"
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/streams"
 	"kubejournal/internal/watcher"
@@ -25,9 +24,11 @@ var (
 	//go:embed page.html
 	pageHTML string
 	//go:embed page.css
-	pageCSS string
+	ownCSS string
 	//go:embed page.js
 	pageJS string
+
+	pageCSS = look.CSS + ownCSS
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"ago": ago, "age": Age, "exact": exact, "bytes": terminal.Bytes[uint64],
@@ -38,19 +39,14 @@ var (
 	}).Parse(pageHTML))
 
 	// pageEdition changes when the daemon serves another page, so that an open one reloads itself.
-	pageEdition = digest(pageHTML + pageCSS + pageJS)
+	pageEdition = look.Digest(pageHTML + pageCSS + pageJS)
 
 	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else. data: is for the
 	// icon.
 	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; "+
-		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", digest(pageCSS),
-		digest(pageJS))
+		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", look.Digest(pageCSS),
+		look.Digest(pageJS))
 )
-
-func digest(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
 
 const (
 	refresh   = 3 * time.Second // how often the page asks for itself again
