@@ -24,6 +24,11 @@ type Document struct {
 	cut  context.CancelFunc
 }
 
+// NewDocument returns a document that is read from r, for tests.
+func NewDocument(r io.Reader, contentType, etag string) *Document {
+	return &Document{Reader: r, Type: contentType, ETag: etag, body: io.NopCloser(r), cut: func() {}}
+}
+
 // Close ends the request.
 func (d *Document) Close() error {
 	d.cut()
