@@ -79,7 +79,8 @@ func Open(path string) (*Documents, error) {
 	}
 	d := &Documents{path: path, f: f, c: c}
 	if c.damaged != nil {
-		d.Damaged = fmt.Errorf("%s: %w; what the API server served is not known for a part of the time", path, c.damaged)
+		d.Damaged = fmt.Errorf("%s: %w; what the API server served is not known for a part of the time", path,
+			c.damaged)
 	}
 	return d, nil
 }

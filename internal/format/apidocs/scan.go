@@ -110,7 +110,7 @@ func scan(r io.ReaderAt, size int64) (*content, error) {
 	case binary.LittleEndian.Uint32(head[len(magic):]) > version:
 		return nil, ErrNewer
 	case size > maxRead:
-		return nil, fmt.Errorf("it has more than %d MiB", int64(maxRead)>>20)
+		return nil, fmt.Errorf("it has more than %d MiB", maxRead>>20)
 	}
 	record := make([]byte, headSize)
 	var b []byte

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// MaxSize is how large the file may be, in bytes, when Tidy has been called; between two calls it may be twice that.
+	// MaxSize is how large the file may be, in bytes, when Tidy has been called. Between two calls it may be twice
+	// that.
 	MaxSize = 64 << 20
 	// maxApart is the longest time from one request to the next between which a moment goes on.
 	maxApart = time.Minute

@@ -208,7 +208,8 @@ func (r *Recorder) open() (err error) {
 			return err
 		}
 		if r.file.Damaged != nil {
-			r.Log.Warn("a part of the record of what the API server served is damaged, and lost", zap.Error(r.file.Damaged))
+			r.Log.Warn("a part of the record of what the API server served is damaged, and lost",
+				zap.Error(r.file.Damaged))
 		}
 		r.held = make(map[string]held)
 		for _, d := range r.file.Last().Documents {
@@ -327,7 +328,8 @@ func (r *Recorder) fetch(ctx context.Context, path, hash, accept string, also io
 		lost.ETag = d.ETag // it is not read again before it changes
 		return lost, nil
 	}
-	return held{Document: apidocs.Document{Path: path, Type: d.Type, ETag: d.ETag, Size: size, Sum: sum}, hash: hash}, err
+	is := apidocs.Document{Path: path, Type: d.Type, ETag: d.ETag, Size: size, Sum: sum}
+	return held{Document: is, hash: hash}, err
 }
 
 // lacking is a document that the server does not show, or the error where that says nothing about the document: it is
