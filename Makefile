@@ -184,9 +184,20 @@ bin/govulncheck: tools/vuln/go.mod tools/vuln/go.sum
 # Of the version of the test's API server, and from the packages that it was built from. Without a version they take
 # themselves for v0.0.0.
 bin/kubectl bin/kube-controller-manager bin/kube-scheduler: test/controlplane/go.mod test/controlplane/go.sum
-	cd test/controlplane && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && CGO_ENABLED=0 go build -trimpath -ldflags \
-		"-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/client-go/pkg/version.gitVersion=$$version" \
-		-o ../../$@ k8s.io/kubernetes/cmd/$(@F)
+	$(KUBERNETES_PROGRAM)
+
+bin/v1.32/%: test/controlplane/v1.32/go.mod test/controlplane/v1.32/go.sum
+	$(KUBERNETES_PROGRAM)
+
+bin/v1.34/%: test/controlplane/v1.34/go.mod test/controlplane/v1.34/go.sum
+	$(KUBERNETES_PROGRAM)
+
+define KUBERNETES_PROGRAM
+@mkdir -p $(@D)
+cd $(<D) && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && CGO_ENABLED=0 go build -trimpath -ldflags \
+	"-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/client-go/pkg/version.gitVersion=$$version" \
+	-o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(@F)
+endef
 
 bin/duckdb: test/sql/package.json test/sql/package-lock.json test/sql/run.mjs
 	@rm -rf $@.tmp && mkdir -p $@.tmp && cp $^ $@.tmp
@@ -250,8 +261,9 @@ demo: ## see it work, on a control plane of its own
 	@mkdir -p bin && go build -o bin/demo ./test/demo && exec bin/demo
 
 # INCIDENT=-strict fails where the journal names the wrong manager, subresource or time; with -load 10000 it goes on until
-# there are so many lines (about 5 minutes more).
-incident: bin/kubectl bin/kube-controller-manager bin/kube-scheduler controlplane ## a bad day with controllers and two outages: its journal against the API server's audit log (4 minutes); leaves bin/incident
+# there are so many lines (about 5 minutes more). KUBEJOURNAL_TEST_CONTROLPLANE=v1.32, or v1.34, has it on that Kubernetes.
+CONTROLLERS = bin/$(KUBEJOURNAL_TEST_CONTROLPLANE:%=%/)kube-controller-manager bin/$(KUBEJOURNAL_TEST_CONTROLPLANE:%=%/)kube-scheduler
+incident: bin/kubectl $(CONTROLLERS) controlplane ## a bad day with controllers and two outages: its journal against the API server's audit log (4 minutes); leaves bin/incident
 	@mkdir -p bin/test && go build -o bin/test/incident ./test/incident && exec bin/test/incident $(INCIDENT)
 
 clean: ## remove everything that was built, the control plane too

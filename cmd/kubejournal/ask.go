@@ -1,26 +1,21 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/cluster"
+	"kubejournal/internal/ask/command"
 	"kubejournal/internal/ask/follow"
-	"kubejournal/internal/ask/question"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/host/pager"
@@ -38,18 +33,11 @@ func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e
 
 // askFlags are what the commands have in common that ask a journal.
 type askFlags struct {
-	cluster.Question
-	config     string
-	journals   []string
-	clusters   []string
-	output     string
-	namespaces []string
-	all        bool
-	paged      bool
-	noPager    bool
-	lines      archive.Lines
-	// the flags with which the output is what kubectl takes, which is of one cluster; else empty
-	applied string
+	command.Request
+	config  string
+	all     bool
+	paged   bool
+	noPager bool
 }
 
 // journalHelp is a part of their help.
@@ -97,18 +85,22 @@ last time that is covered, and stderr says as of when the answer is, if it is no
 
 func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "objects of these `NAMESPACE`s alone; may be repeated")
+	flags.StringSliceVarP(&f.Namespaces, "namespace", "n", nil, "objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
-	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
+	addChoice(cmd, &f.Output, "output", "o", outputs, formats...)
 	f.addJournal(cmd)
-	flags.StringSliceVar(&f.clusters, "cluster", nil, "journals of these `CLUSTER`s alone; may be repeated")
+	flags.StringSliceVar(&f.Clusters, "cluster", nil, "journals of these `CLUSTER`s alone; may be repeated")
 	completeNames(cmd, func(cmd *cobra.Command, args []string) (paths, objects []string, err error) {
-		all, err := f.asked(cmd)
+		named, err := f.paths()
+		if err != nil {
+			return nil, nil, err
+		}
+		all, err := command.Clusters(cmd.Context(), named, f.Clusters, func(string) {})
 		for _, c := range all {
 			paths = append(paths, c.Paths...)
 		}
 		return paths, args, err
-	}, &f.namespaces)
+	}, &f.Namespaces)
 	completeFlag(cmd, "cluster", completer(func(*cobra.Command, []string) (paths, _ []string, err error) {
 		paths, err = f.paths()
 		return paths, nil, err
@@ -116,7 +108,7 @@ func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 }
 
 func (f *askFlags) addJournal(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.journals, "journal", nil,
+	cmd.Flags().StringArrayVar(&f.Journals, "journal", nil,
 		"the journal's active `FILE`; may be repeated, for those of replicas, shards and clusters")
 	cmd.Flags().StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
 }
@@ -128,8 +120,8 @@ func (f *askFlags) paths() ([]string, error) {
 		debug.SetGCPercent(200)
 		debug.SetMemoryLimit(56 << 20)
 	}
-	if len(f.journals) > 0 {
-		return f.journals, checkJournals(f.journals)
+	if len(f.Journals) > 0 {
+		return f.Journals, checkJournals(f.Journals)
 	}
 	path, err := journalOf(f.config, "one with --journal FILE", "name one with --journal FILE")
 	return []string{path}, err
@@ -170,45 +162,23 @@ func same(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// selection reads the arguments that name objects.
-func (f *askFlags) selection(args []string) (*argument.Selection, error) {
-	objects, err := argument.Objects(args)
-	if err != nil {
-		return nil, usageError{err, nil}
-	}
-	s := &argument.Selection{Objects: objects, Namespaces: f.namespaces}
+// ask asks the journals a question about the objects that arguments name.
+func (f *askFlags) ask(cmd *cobra.Command, args []string, q command.Question) error {
+	f.Objects = args
 	if f.all {
-		s.Namespaces = nil
+		f.Namespaces = nil
 	}
-	return s, nil
-}
-
-// namespace returns the one namespace that is asked for, "" for any other number.
-func (f *askFlags) namespace() string {
-	if f.all || len(f.namespaces) != 1 {
-		return ""
-	}
-	return f.namespaces[0]
-}
-
-// ask opens the journals, finds out what is selected, and calls fn with the clusters that have it.
-func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked, *answer.Output) error) error {
-	var q answering
-	return q.run(cmd.Context(), func() error { return f.asking(cmd, args, &q, fn) })
-}
-
-func (f *askFlags) asking(
-	cmd *cobra.Command, args []string, q *answering, fn func([]answer.Asked, *answer.Output) error,
-) error {
-	clusters, err := f.asked(cmd)
-	if err != nil {
+	if err := q.Prepare(&f.Request); err != nil {
 		return err
 	}
-	if err := f.checkClusters(clusters); err != nil {
-		return err
-	}
-	s, err := f.selection(args)
-	if err != nil {
+	var running answering
+	return running.run(cmd.Context(), func() error { return f.asking(cmd, q, &running) })
+}
+
+func (f *askFlags) asking(cmd *cobra.Command, q command.Question, running *answering) error {
+	f.Flags = f.again()
+	var err error
+	if f.Journals, err = f.paths(); err != nil {
 		return err
 	}
 	// A reader that goes away, such as head, is the end and no fault.
@@ -217,31 +187,19 @@ func (f *askFlags) asking(
 	if width := follow.Terminal(o.Writer, os.Getenv).Width; width != nil {
 		o.Terminal, o.Width = true, width()
 	}
-	notice := func(cluster, text string) { o.Of(cluster).Note("%s", text) }
-	opened, err := cluster.Open(cmd.Context(), clusters, s, f.lines, notice)
-	defer func() {
-		for _, of := range opened {
-			of.Close()
-		}
-	}()
+	opened, err := f.Open(cmd.Context(), o)
+	defer opened.Close() //nolint:staticcheck // what is returned with an error is closed too
 	if err != nil {
-		return err
-	}
-	if err := f.Missing(cmd.Context(), opened, o); err != nil {
 		return f.status(err)
 	}
-	if one := opened[0]; len(opened) == 1 && one.Empty() {
-		o.Note("journal %s has no line yet", strings.Join(clusters[0].Paths, ", "))
-		return statusError(exitNotCovered)
-	}
-	answer := func() error { return f.Answer(cmd.Context(), opened, o, fn) }
+	answer := func() error { return f.Answer(cmd.Context(), q, opened, o) }
 	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
 	page := pager.Start(cmd.Context(), cmd.InOrStdin(), terminal.Raw(o.Writer), os.LookupEnv, func(err error) {
 		terminal.Note(o.Notes, fmt.Sprintf("no pager: %v", err))
 	})
-	q.page.Store(page)
+	running.page.Store(page)
 	o.Writer, o.Notes = terminal.NewWriter(page, false), terminal.NewWriter(page.Notes(terminal.Raw(o.Notes)), false)
 	err = answer()
 	return f.status(errors.Join(err, page.Close()))
@@ -257,65 +215,25 @@ func (f *askFlags) status(err error) error {
 		return statusError(exitFault)
 	case errors.Is(err, answer.ErrNotCovered):
 		return statusError(exitNotCovered)
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w; a file of the journal was removed meanwhile, ask again", err)
 	}
 	return err
 }
 
-// checkTimes returns a usageError where --until is before --since.
-func checkTimes(since, until argument.Moment) error {
-	if argument.Reversed(since, until) {
-		return usagef("--until is before --since")
+// again returns the flags that name the same journals.
+func (f *askFlags) again() (flags []string) {
+	for _, path := range f.Journals {
+		flags = append(flags, "--journal", path)
 	}
-	return nil
+	if f.config != "" {
+		flags = append(flags, "--config", f.config)
+	}
+	return flags
 }
 
-// checkOne returns a usageError for a line's number where there are several journals.
-func checkOne(journals int, moments ...argument.Moment) error {
-	for _, m := range moments {
-		if m.Seq > 0 && journals > 1 {
-			return usagef("%s is a line of one journal, and several are named; write a time instead", m)
-		}
-	}
-	return nil
-}
-
-// checkVersions returns a usageError for a version of the server where more than one resource is asked for.
-func checkVersions(s *argument.Selection, moments ...argument.Moment) error {
-	for _, m := range moments {
-		if m.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
-			return usagef("rv: is for one resource: another one may be at another version")
-		}
-	}
-	return nil
-}
-
-// versionLines returns since and until with lines in the place of versions of the server.
-func versionLines(
-	ctx context.Context, j *question.Journal, s *argument.Selection, since, until *argument.Moment,
-) (doubts []question.Doubt, err error) {
-	if err := checkVersions(s, *since, *until); err != nil {
-		return nil, err
-	}
-	*since, *until, doubts, err = j.VersionLines(ctx, s, *since, *until)
-	if several, ok := errors.AsType[*question.SeveralStreamsError](err); ok {
-		return nil, usageError{several, nil}
-	}
-	return doubts, err
-}
-
-// addTime adds a flag that takes a TIME. An empty --since or --until, as of an empty variable, is none. But for --until
-// it must not be still to come, where it may come from a clock that is ahead of this one.
+// addTime adds a flag that takes a TIME.
 func addTime(cmd *cobra.Command, m *argument.Moment, flag, usage string) {
-	const ahead = 5 * time.Minute
 	cmd.Flags().Func(flag, usage, func(text string) (err error) {
-		if text != "" || flag == "at" {
-			*m, err = argument.ParseMoment(text, time.Now())
-		}
-		if err == nil && flag != "until" && m.Time.After(time.Now().Add(ahead)) {
-			return fmt.Errorf("%s is still to come; for the day before write e.g. yesterday 14:02", m)
-		}
+		*m, err = command.ParseTime(flag, text)
 		return err
 	})
 }

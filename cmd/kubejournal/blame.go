@@ -3,8 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/command"
 )
 
 const blameHelp = `Show an object as YAML, and for each line when its value was written, by which field manager, and the seq of that version's
@@ -23,9 +22,8 @@ the same form, missed, deleted, and notCovered. Several clusters have a document
 
 func newBlameCommand() *cobra.Command {
 	var (
-		f             askFlags
-		at            argument.Moment
-		spec, removed bool
+		f askFlags
+		b command.Blame
 	)
 	cmd := &cobra.Command{
 		Use:   "blame RESOURCE/NAME [--at TIME]",
@@ -36,28 +34,14 @@ func newBlameCommand() *cobra.Command {
   # as it was at two, with the fields that were gone by then
   kubejournal blame deploy/web -n shop --at 14:02 --removed`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.paged = f.output != "json"
-			f.To, f.State = at, true
-			return f.ask(cmd, args, func(all []answer.Asked, _ *answer.Output) error {
-				if at.IsZero() {
-					at = argument.LastKnown()
-				}
-				b := &answer.Blame{
-					At: at, Spec: spec, Removed: removed, Format: f.output, OrLast: !cmd.Flags().Changed("at"),
-				}
-				return answer.Each(all, func(a answer.Asked) error {
-					if s := a.Selection; len(s.Objects) != 1 || s.Objects[0].Name == "" {
-						return usagef("name one object, e.g. deploy/web")
-					}
-					return b.Print(cmd.Context(), &a)
-				})
-			})
+			f.paged = f.Output != "json"
+			return f.ask(cmd, args, &b)
 		},
 	}
 	flags := cmd.Flags()
-	addTime(cmd, &at, "at", "the object as it was at that `TIME`")
-	flags.BoolVar(&spec, "spec", false, "leave the status out, and resourceVersion and generation")
-	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
+	addTime(cmd, &b.At, "at", "the object as it was at that `TIME`")
+	flags.BoolVar(&b.Spec, "spec", false, "leave the status out, and resourceVersion and generation")
+	flags.BoolVar(&b.Removed, "removed", false, "list fields that are gone too")
 	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut) or json", "text", "wide", "json")
 	return cmd

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/command"
 )
 
 func newCoverageCommand() *cobra.Command {
-	f := askFlags{lines: archive.NoLines}
+	var f askFlags
 	cmd := &cobra.Command{
 		Use:   "coverage [RESOURCE...]",
 		Short: "Show from when to when each stream was watched",
@@ -41,12 +38,7 @@ missing.`,
   # for a program
   kubejournal coverage pods --journal /var/lib/kubejournal/journal.jsonl -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if all := strings.Join(args, ","); len(args) > 1 && !strings.Contains(all, "/") {
-				args = []string{all}
-			}
-			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				return answer.Coverage(all, f.output, o)
-			})
+			return f.ask(cmd, args, command.Coverage{})
 		},
 	}
 	f.add(cmd, "`FORMAT`: table or json", "table", "json")

@@ -5,8 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/command"
 )
 
 const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that
@@ -29,10 +28,9 @@ If KUBECTL_EXTERNAL_DIFF is set, that program shows the difference, as with kube
 
 func newDiffCommand() *cobra.Command {
 	var (
-		f            askFlags
-		d            answer.Diff
-		since, until argument.Moment
-		colour       string
+		f      askFlags
+		d      command.Diff
+		colour string
 	)
 	cmd := &cobra.Command{
 		Use:   "diff [RESOURCE[/NAME]...] --since TIME",
@@ -47,38 +45,14 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
   # one Deployment, between two times
   kubejournal diff deploy/web -n shop --since 14:00 --until 14:10`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.paged = f.output == "text"
-			if since.IsZero() {
-				return usagef("--since TIME is missing")
-			}
-			if err := checkTimes(since, until); err != nil {
-				return err
-			}
-			f.Begin, f.To = since, until
-			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				if until.IsZero() {
-					until = argument.EndOf(since)
-				}
-				compared := make([]answer.Compared, len(all))
-				for n, a := range all {
-					if err := checkVersions(a.Selection, since, until); err != nil {
-						return err
-					}
-					c, err := a.Journal.Compare(cmd.Context(), a.Selection, since, until)
-					if err != nil {
-						return err
-					}
-					compared[n] = answer.Compared{Asked: a, Comparison: c}
-				}
-				d.Format, d.Colour, d.Named = f.output, styleOf(cmd, colour).Colour, len(args) > 0
-				d.External = os.Getenv("KUBECTL_EXTERNAL_DIFF")
-				return d.Print(cmd.Context(), compared, o)
-			})
+			f.paged = f.Output == "text"
+			d.Colour, d.External = styleOf(cmd, colour).Colour, os.Getenv("KUBECTL_EXTERNAL_DIFF")
+			return f.ask(cmd, args, &d)
 		},
 	}
 	flags := cmd.Flags()
-	addTime(cmd, &since, "since", "from that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
-	addTime(cmd, &until, "until", "up to that `TIME`")
+	addTime(cmd, &d.Since, "since", "from that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &d.Until, "until", "up to that `TIME`")
 	flags.BoolVar(&d.Stat, "stat", false, "a row for each object")
 	flags.BoolVar(&d.All, "all", false, "show what is left out as noise too")
 	addColour(cmd, &colour)

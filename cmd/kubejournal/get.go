@@ -1,26 +1,10 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/ask/selector"
+	"kubejournal/internal/ask/command"
 )
-
-// getFlags are the flags of get.
-type getFlags struct {
-	askFlags
-	at, since, until argument.Moment
-	deleted, clean   bool
-	labels, fields   string
-	selector         *selector.Selector
-}
 
 const getHelp = `Show objects as they were at a time:
 
@@ -42,7 +26,10 @@ too large for kubectl apply without --server-side.
 `
 
 func newGetCommand() *cobra.Command {
-	var f getFlags
+	var (
+		f askFlags
+		g command.Get
+	)
 	cmd := &cobra.Command{
 		Use:   "get RESOURCE[/NAME]... --at TIME",
 		Short: "Show objects as they were at a time",
@@ -58,108 +45,22 @@ func newGetCommand() *cobra.Command {
 
   # give it back
   kubejournal get '*' -n shop --deleted --since 1h --clean | kubectl apply -f -`,
-		RunE: f.run,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("output") {
+				f.Output = ""
+			}
+			return f.ask(cmd, args, &g)
+		},
 	}
 	flags := cmd.Flags()
-	addTime(cmd, &f.at, "at", "show objects as they were at that `TIME`")
-	flags.BoolVar(&f.deleted, "deleted", false, "show what was deleted, as it was last")
-	addTime(cmd, &f.since, "since",
+	addTime(cmd, &g.At, "at", "show objects as they were at that `TIME`")
+	flags.BoolVar(&g.Deleted, "deleted", false, "show what was deleted, as it was last")
+	addTime(cmd, &g.Since, "since",
 		"with --deleted: since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
-	addTime(cmd, &f.until, "until", "with --deleted: up to that `TIME`")
-	flags.BoolVar(&f.clean, "clean", false, "make it what kubectl apply and kubectl diff take")
-	flags.StringVarP(&f.labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
-	flags.StringVar(&f.fields, "field-selector", "", "objects whose fields match `SELECTOR`, e.g. spec.nodeName=node-a")
+	addTime(cmd, &g.Until, "until", "with --deleted: up to that `TIME`")
+	flags.BoolVar(&g.Clean, "clean", false, "make it what kubectl apply and kubectl diff take")
+	flags.StringVarP(&g.Labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
+	flags.StringVar(&g.Fields, "field-selector", "", "objects whose fields match `SELECTOR`, e.g. spec.nodeName=node-a")
 	f.add(cmd, "`FORMAT`: table, wide (nothing cut), name, yaml or json", "table", "wide", "name", "yaml", "json")
 	return cmd
-}
-
-func (f *getFlags) run(cmd *cobra.Command, args []string) error {
-	var err error
-	switch {
-	case len(args) == 0:
-		err = errors.New("name a RESOURCE, e.g. deploy/web, pods or '*'")
-	case f.deleted && !f.at.IsZero():
-		err = errors.New("--deleted takes --since and --until, not --at")
-	case !f.deleted && !(f.since.IsZero() && f.until.IsZero()):
-		err = errors.New("--since and --until go with --deleted; for a state write --at")
-	case f.clean && cmd.Flags().Changed("output") && f.output != "yaml" && f.output != "json":
-		err = fmt.Errorf("--clean writes yaml or json, not %s", f.output)
-	case f.clean && f.output != "json":
-		f.output = "yaml"
-	}
-	if err == nil {
-		f.selector, err = selector.Parse(f.labels, f.fields)
-	}
-	if err != nil {
-		return usageError{err, nil}
-	}
-	if err := checkTimes(f.since, f.until); err != nil {
-		return err
-	}
-	if f.To, f.State = f.at, true; f.deleted {
-		f.Begin, f.To, f.State = f.since, f.until, false
-	}
-	wide := f.output == "wide"
-	if wide {
-		f.output = "table"
-	}
-	switch {
-	case f.clean:
-		f.applied = "--clean"
-	case f.output != "table":
-		f.applied = "-o " + f.output
-	}
-	return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-		if wide {
-			o.Width = 0
-		}
-		if f.at.IsZero() && !f.deleted {
-			f.at = argument.Latest()
-		}
-		s := all[0].Selection
-		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted,
-			One: len(s.Objects) == 1 && s.Objects[0].Name != ""}
-		g.Namespace = f.namespace()
-		if f.labels != "" || f.fields != "" {
-			g.Match = f.selector.Match
-		}
-		found := make([]answer.Found, len(all))
-		for n := range all {
-			found[n].Asked = all[n]
-			if err := f.find(cmd.Context(), &found[n]); err != nil {
-				return err
-			}
-		}
-		if !f.clean {
-			return g.Items(cmd.Context(), found, o)
-		}
-		if f.deleted {
-			if g.Replaced, err = all[0].Journal.Replaced(cmd.Context(), s, found[0].Items); err != nil {
-				return err
-			}
-		}
-		return g.Cleaned(cmd.Context(), &found[0])
-	})
-}
-
-// find finds the objects of a cluster.
-func (f *getFlags) find(ctx context.Context, found *answer.Found) error {
-	j, s := found.Journal, found.Selection
-	if err := checkVersions(s, f.at); err != nil {
-		return err
-	}
-	atVersions, err := versionLines(ctx, j, s, &f.since, &f.until)
-	if err != nil {
-		return err
-	}
-	if !f.deleted {
-		st, err := j.State(ctx, s, f.at)
-		if err == nil {
-			found.Items, found.Doubts = st.Items, st.Doubts
-		}
-		return err
-	}
-	items, doubts, err := j.Deleted(ctx, s, f.since, f.until)
-	found.Items, found.Doubts = items, slices.Concat(atVersions, doubts)
-	return err
 }

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/command"
 	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/ask/search"
 	"kubejournal/internal/host/terminal"
@@ -51,23 +47,11 @@ The versions are those that the stream's config lets pass: what types, filter an
 an object may have been newer than its last line. stderr names such streams.
 `
 
-// selected returns what a history is about.
-func selected(ctx context.Context, a *answer.Asked, h *answer.History) (*argument.Selection, error) {
-	switch {
-	case h.Related:
-		return a.Journal.Related(ctx, a.Selection, h.Since, h.Until)
-	case h.Warnings && !a.Selection.OnlyEvents():
-		return a.Journal.Events(ctx, a.Selection, h.Since, h.Until)
-	}
-	return a.Selection, nil
-}
-
 func newHistoryCommand() *cobra.Command {
 	var (
-		f       askFlags
-		h       answer.History
-		related bool
-		colour  string
+		f      askFlags
+		h      command.History
+		colour string
 	)
 	cmd := &cobra.Command{
 		Use:   "history [RESOURCE[/NAME]...]",
@@ -91,64 +75,16 @@ With --by it is 3 too if a version has no known writer; with --grep as said abov
   # which objects mention an address, and since when
   kubejournal history --grep 10.0.12.7`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkTimes(h.Since, h.Until); err != nil {
-				return err
-			}
-			f.paged = f.output == "text" || f.output == "wide"
-			if h.Patch && !f.paged {
-				return usagef("--patch goes with text, not with -o %s", f.output)
-			}
-			if h.Pattern != nil && (h.Patch || f.output == "yaml") {
-				return usagef("--grep goes with text and -o json, not with --patch or -o yaml")
-			}
-			f.From, f.Begin, f.To = h.Since, h.Since, h.Until
-			f.NoEvents = len(args) == 0 && !related && !h.All && h.Pattern == nil
-			if h.Warnings {
-				switch {
-				case h.Pattern != nil:
-					return usagef("--warnings does not go with --grep; 'kubejournal history events --grep' searches Events")
-				case len(args) == 0:
-					args = []string{"events"}
-				}
-			}
-			if related || h.Warnings {
-				f.lines = archive.AllLines
-			}
-			if f.output == "yaml" {
-				f.applied = "-o yaml"
-			}
-			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				h.Format, h.Style = f.output, styleOf(cmd, colour)
-				h.Style.JSON = f.output == "json"
-				h.Progress = progressOf(cmd)
-				if h.Format == "wide" {
-					h.Format, h.Style.Wide = "text", true
-				}
-				h.Owned, h.Related = related || len(args) > 0, related
-				h.SetAsked(all, f.namespace())
-				for n := range all {
-					a := &all[n]
-					doubts, err := versionLines(cmd.Context(), a.Journal, a.Selection, &h.Since, &h.Until)
-					if h.Doubts = append(h.Doubts, doubts...); err == nil {
-						a.Selection, err = selected(cmd.Context(), a, &h)
-					}
-					if err != nil {
-						return err
-					}
-				}
-				filtered := related || h.By != "" || len(h.Field) > 0 || h.Pattern != nil
-				if len(args) > 0 && len(all) == 1 && h.Deleted && !filtered && f.paged {
-					h.GiveBack = f.giveBack(args, h.Since, h.Until, &all[0])
-				}
-				return h.Print(cmd.Context(), all, o)
-			})
+			f.paged = f.Output == "text" || f.Output == "wide"
+			h.Style, h.Progress = styleOf(cmd, colour), progressOf(cmd)
+			return f.ask(cmd, args, &h)
 		},
 	}
 	flags := cmd.Flags()
 	addTime(cmd, &h.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &h.Until, "until", "versions up to that `TIME`")
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
-	flags.BoolVar(&related, "related", false,
+	flags.BoolVar(&h.Related, "related", false,
 		"show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
 	flags.BoolVar(&h.Warnings, "warnings", false,
 		"Events of type Warning alone: about the objects that are named, with --related about those too; else all")
@@ -171,43 +107,9 @@ With --by it is 3 too if a version has no known writer; with --grep as said abov
 	return cmd
 }
 
-// giveBack returns the command that makes again the objects whose deletions a history has.
-func (f *askFlags) giveBack(args []string, since, until argument.Moment, a *answer.Asked) string {
-	words := []string{"kubejournal get"}
-	for _, arg := range args {
-		words = append(words, terminal.ShellWord(arg))
-	}
-	flag := func(name, value string) { words = append(words, name, terminal.ShellWord(value)) }
-	if !f.all {
-		for _, namespace := range f.namespaces {
-			flag("-n", namespace)
-		}
-	}
-	words = append(words, "--deleted")
-	for _, at := range []struct {
-		flag string
-		is   argument.Moment
-	}{{"--since", since}, {"--until", until}} {
-		if at.is.Seq > 0 && a.Journal.Merged() {
-			return "" // whose lines have no numbers of their own
-		}
-		if !at.is.IsZero() {
-			flag(at.flag, at.is.Text())
-		}
-	}
-	words = append(words, "--clean")
-	for pair := range slices.Chunk(f.again(), 2) {
-		flag(pair[0], pair[1])
-	}
-	if a.Cluster != "" {
-		flag("--cluster", a.Cluster)
-	}
-	return strings.Join(words, " ") + " | kubectl apply -f -"
-}
-
 // addPattern adds a flag that says what a history is searched for.
 func addPattern(
-	cmd *cobra.Command, h *answer.History, flag, usage string, parse func(string) (*search.Pattern, error),
+	cmd *cobra.Command, h *command.History, flag, usage string, parse func(string) (*search.Pattern, error),
 ) {
 	cmd.Flags().Func(flag, usage, func(text string) (err error) {
 		if h.Pattern != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kubejournal/internal/ask/command"
 	"kubejournal/internal/config"
 	"kubejournal/internal/host/terminal"
 	"kubejournal/internal/record/access"
@@ -56,7 +57,8 @@ func exitStatus(cmd *cobra.Command, err error, stderr io.Writer) int {
 		return exitUsage
 	}
 	text, status := err.Error(), exitFault
-	if usage, ok := errors.AsType[usageError](err); ok {
+	usage, is := errors.AsType[usageError](err)
+	if _, asked := errors.AsType[command.UsageError](err); is || asked {
 		text = fmt.Sprintf("%s; see '%s --help'", text, cmp.Or(usage.of, cmd).CommandPath())
 		status = exitUsage
 	}
@@ -110,7 +112,8 @@ between, a line of its own says so.
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(),
 		newCheckpointCommand(), newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(),
 		newDiffCommand(), newBlameCommand(), newWhyCommand(), newAuditCommand(), newCoverageCommand(),
-		newStatsCommand(), newIndexCommand(), newSchemaCommand(), newVersionCommand())
+		newServeCommand(), newMCPCommand(), newStatsCommand(), newIndexCommand(), newSchemaCommand(),
+		newVersionCommand())
 	asDeclared(root)
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

@@ -3,14 +3,14 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/stats"
+	"kubejournal/internal/ask/command"
 )
 
 func newStatsCommand() *cobra.Command {
-	f := askFlags{lines: archive.EachJournal}
-	var s stats.Stats
+	var (
+		f askFlags
+		s command.Stats
+	)
 	cmd := &cobra.Command{
 		Use:   "stats [RESOURCE[/NAME]...]",
 		Short: "Show what the journal is made of, and what would make it smaller",
@@ -41,19 +41,7 @@ document each. Fields may be added.
   # all streams, for a program
   kubejournal stats --top 0 -o json | jq -r '.streams.top[] | [.bytes, .stream] | @tsv'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkTimes(s.Since, s.Until); err != nil {
-				return err
-			}
-			if s.Since.Version+s.Until.Version > 0 {
-				return usagef("stats takes no rv:; 'kubejournal history' does")
-			}
-			if s.Top < 0 {
-				return usagef("--top %d is no number of rows; 0 is all", s.Top)
-			}
-			f.From, f.Begin, f.To, s.Format = s.Since, s.Since, s.Until, f.output
-			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
-				return s.Print(cmd.Context(), all, o)
-			})
+			return f.ask(cmd, args, &s)
 		},
 	}
 	addTime(cmd, &s.Since, "since", "lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")

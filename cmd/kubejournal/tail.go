@@ -16,6 +16,7 @@ import (
 	"kubejournal/internal/ask/answer"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/cluster"
+	"kubejournal/internal/ask/command"
 	"kubejournal/internal/ask/follow"
 	"kubejournal/internal/config"
 	"kubejournal/internal/format/index"
@@ -191,10 +192,10 @@ func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 	if f.all {
 		f.Filter.Namespaces = nil
 	}
-	if err := checkTimes(f.Filter.Since, f.Filter.Until); err != nil {
+	if err := command.CheckTimes(f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
-	if err := checkOne(len(paths), f.Filter.Since, f.Filter.Until); err != nil {
+	if err := command.CheckOne(len(paths), f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
 	if f.Filter.Since.Version+f.Filter.Until.Version > 0 {

@@ -3,10 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"kubejournal/internal/ask/answer"
-	"kubejournal/internal/ask/archive"
-	"kubejournal/internal/ask/argument"
-	"kubejournal/internal/ask/explain"
+	"kubejournal/internal/ask/command"
 )
 
 const whyHelp = `Find out why an object is gone, why it does not run, or why it changed: a chain of causes, from what is asked about back to
@@ -35,8 +32,8 @@ back, from which line), giveBack, and notCovered. Several clusters have a docume
 
 func newWhyCommand() *cobra.Command {
 	var (
-		f  askFlags
-		at argument.Moment
+		f askFlags
+		w command.Why
 	)
 	cmd := &cobra.Command{
 		Use:   "why RESOURCE/NAME [--at TIME]",
@@ -47,39 +44,12 @@ func newWhyCommand() *cobra.Command {
   # why it was as it was at two
   kubejournal why deploy/web -n shop --at 14:02`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.paged = f.output != "json"
-			f.To, f.State = at, true
-			f.lines = archive.AllLines
-			return f.ask(cmd, args, func(all []answer.Asked, _ *answer.Output) error {
-				return answer.Each(all, func(a answer.Asked) error {
-					s := a.Selection
-					if len(s.Objects) != 1 || !s.Objects[0].IsOne() {
-						return usagef("name one object, e.g. pod/web-0")
-					}
-					w := &explain.Why{At: at, Format: f.output, Flags: f.again()}
-					var since argument.Moment
-					doubts, err := versionLines(cmd.Context(), a.Journal, s, &since, &w.At)
-					if err != nil {
-						return err
-					}
-					return w.Print(cmd.Context(), &a, doubts)
-				})
-			})
+			f.paged = f.Output != "json"
+			return f.ask(cmd, args, &w)
 		},
 	}
-	addTime(cmd, &at, "at", "as of that `TIME`")
+	addTime(cmd, &w.At, "at", "as of that `TIME`")
 	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut) or json", "text", "wide", "json")
 	return cmd
-}
-
-// again returns the flags that name the same journals.
-func (f *askFlags) again() (flags []string) {
-	for _, path := range f.journals {
-		flags = append(flags, "--journal", path)
-	}
-	if f.config != "" {
-		flags = append(flags, "--config", f.config)
-	}
-	return flags
 }

@@ -144,11 +144,12 @@ func (x *incident) startControllers(ctx context.Context) error {
 		},
 		{"kube-scheduler", kubeconfig, "--leader-elect=false", "--secure-port=0"},
 	} {
-		cmd := exec.Command(filepath.Join(x.bin, args[0]), args[1:]...)
+		path := filepath.Join(x.bin, x.cluster.Variant().Kubernetes, args[0])
+		cmd := exec.Command(path, args[1:]...)
 		cmd.Dir = x.work
 		p, err := program.Start(cmd, filepath.Join(x.work, args[0]+".log"))
 		if err != nil {
-			return fmt.Errorf("%w (make bin/%s builds it)", err, args[0])
+			return fmt.Errorf("%w (make incident builds it)", err)
 		}
 		x.controllers = append(x.controllers, p)
 	}

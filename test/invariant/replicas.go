@@ -159,10 +159,10 @@ func (r *Replicas) Once() error {
 	return f.err()
 }
 
-// Repeated returns the lines of watches that stand in an earlier term, too.
-func (r *Replicas) Repeated() (lines []Line) {
+// Repeated returns the lines of watches that stand in an earlier term, too, each with the one there.
+func (r *Replicas) Repeated() (lines [][2]Line) {
 	for _, again := range r.repeats() {
-		lines = append(lines, *again.Line)
+		lines = append(lines, [2]Line{*again.before.Line, *again.Line})
 	}
 	return lines
 }

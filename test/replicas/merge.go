@@ -14,11 +14,12 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// Merge returns what a reader shows of journals that belong together. What it cannot read is an error.
+// Merge returns what a reader shows of the journals of replicas. What it cannot read is an error.
 func Merge(journals ...[]invariant.Line) ([]invariant.Line, error) {
 	var sources []merge.Source
 	for n, lines := range journals {
-		sources = append(sources, merge.Source{Name: fmt.Sprintf("journal %d", n+1),
+		// Each replica has all streams, also those that it has written nothing about.
+		sources = append(sources, merge.Source{Name: fmt.Sprintf("journal %d", n+1), Streams: []string{"of replicas"},
 			Lines: func(context.Context) iter.Seq2[merge.Line, error] {
 				return func(yield func(merge.Line, error) bool) {
 					for i := range lines {

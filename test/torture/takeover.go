@@ -343,10 +343,17 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 	lines = lighten(lines)
 	dropOld(lines)
 	tooOld := 0
-	for _, l := range raw.Repeated() {
-		at, err := time.Parse(time.RFC3339Nano, l.Time)
-		if err != nil {
-			return p, fmt.Errorf("%s: %w", l.Where, err)
+	for _, pair := range raw.Repeated() {
+		// The leader before may have received it later than the one that holds it did, as after a list.
+		l, at := &pair[1], time.Time{}
+		for i := range pair {
+			received, err := time.Parse(time.RFC3339Nano, pair[i].Time)
+			if err != nil {
+				return p, fmt.Errorf("%s: %w", pair[i].Where, err)
+			}
+			if received.After(at) {
+				at = received
+			}
 		}
 		term := t.before(l.Term)
 		end := t.ends[term]

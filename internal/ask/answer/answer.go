@@ -28,10 +28,17 @@ var ErrNotCovered = errors.New("not covered")
 type Output struct {
 	io.Writer
 	Notes    io.Writer
-	Terminal bool // the data is for one
-	Width    int  // its columns; 0 where there is none
+	Said     func(Note) // takes notes in the place of Notes, if it is set
+	Terminal bool       // the data is for one
+	Width    int        // its columns; 0 where there is none
 
 	cluster string // whose answer it is, where several are asked
+}
+
+// Note is a printable sentence about an answer.
+type Note struct {
+	Text  string
+	Doubt bool // it says why the answer may not be complete
 }
 
 // Raw returns what the data is written to once it is escaped. It makes an Output one that terminal.Raw looks into.
@@ -73,8 +80,14 @@ func safeJSON(text []byte) (safe []byte) {
 }
 
 // note writes a sentence without its full stop.
-func (o *Output) note(format string, args ...any) {
-	terminal.Note(o.Notes, o.prefix()+fmt.Sprintf(format, args...))
+func (o *Output) note(format string, args ...any) { o.say(fmt.Sprintf(format, args...), false) }
+
+func (o *Output) say(text string, doubt bool) {
+	if text = o.prefix() + text; o.Said != nil {
+		o.Said(Note{terminal.Line(text), doubt})
+		return
+	}
+	terminal.Note(o.Notes, text)
 }
 
 // Note writes a sentence without its full stop, which begins with the cluster where several are asked.
@@ -87,10 +100,10 @@ func (o *Output) Doubt(doubts []question.Doubt) error {
 	causes := causesOf(doubts)
 	for i, c := range causes {
 		if i == most && len(causes) > most+1 {
-			o.note("not covered: %d more times; 'kubejournal coverage' shows them", len(causes)-most)
+			o.say(fmt.Sprintf("not covered: %d more times; 'kubejournal coverage' shows them", len(causes)-most), true)
 			break
 		}
-		o.note("%s", c.words())
+		o.say(c.words(), !c.AsOf)
 	}
 	if slices.ContainsFunc(doubts, func(d question.Doubt) bool { return !d.AsOf }) {
 		return ErrNotCovered

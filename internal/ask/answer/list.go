@@ -11,20 +11,30 @@ import (
 	"kubejournal/internal/host/terminal"
 )
 
+// Lines is a format of Get: the objects of json, a line each.
+const Lines = "lines"
+
 // objects writes objects as kubectl get -o yaml or json does: several in a List, one after the other.
 type objects struct {
 	*Output
 	out   *bufio.Writer
 	json  bool
-	items int // of the list; -1 where there is none
+	lines bool // of JSON
+	items int  // of the list; -1 where there is none
 }
 
 func newObjects(o *Output, format string) *objects {
-	return &objects{Output: o, out: bufio.NewWriter(terminal.Raw(o.Writer)), json: format == "json", items: -1}
+	return &objects{
+		Output: o, out: bufio.NewWriter(terminal.Raw(o.Writer)), json: format != "yaml", lines: format == Lines,
+		items: -1,
+	}
 }
 
 // begin begins a list.
 func (o *objects) begin() {
+	if o.lines {
+		return
+	}
 	o.items = 0
 	if o.json {
 		_, _ = o.out.WriteString("{\n    \"apiVersion\": \"v1\",\n    \"items\": [") // Flush returns the error of any
@@ -36,6 +46,10 @@ func (o *objects) begin() {
 // add writes an object: by itself, or as an item of the list. Its members are sorted for YAML alone. What is nested
 // deeper than yamltext.MaxDepth is on one line.
 func (o *objects) add(object []byte) error {
+	if o.lines {
+		o.write(object)
+		return o.out.WriteByte('\n')
+	}
 	if o.json {
 		first, indent, last := "", "", "\n"
 		if o.items >= 0 {

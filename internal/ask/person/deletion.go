@@ -18,11 +18,18 @@ func surelyDeletes(r *audit.Request) bool {
 }
 
 // ofDeletion reports whether a deletion may have changed what a line says. Else it has found the object being deleted.
+// One that was asked for before may be written again with nothing but another version.
 func ofDeletion(x *is) bool {
-	changes := x.Value(line.FieldChanges)
+	changes, nothing := x.Value(line.FieldChanges), true
+	for change := range rawjson.Elements(changes) {
+		nothing = nothing && string(rawjson.Inside(rawjson.Pick(change, "path")[0])) == "/metadata/resourceVersion"
+	}
+	if nothing {
+		return true
+	}
 	notes := []string{deletion, `"foregroundDeletion"`, `"orphan"`}
 	noted := func(note string) bool { return bytes.Contains(changes, []byte(note)) }
-	return changes == nil || slices.ContainsFunc(notes, noted)
+	return slices.ContainsFunc(notes, noted)
 }
 
 // deletionAsked returns when the object's deletion was asked for, as the object says.

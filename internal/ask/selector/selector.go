@@ -18,6 +18,7 @@ import (
 type Selector struct {
 	labels labels.Selector
 	fields fields.Selector
+	value  func(object []byte, path string) string // of a field; nil: what is at the path
 }
 
 // Parse reads two selectors as kubectl takes them; an empty one selects all.
@@ -31,6 +32,11 @@ func Parse(ofLabels, ofFields string) (*Selector, error) {
 		return nil, fmt.Errorf("--field-selector: %w", err)
 	}
 	return &s, nil
+}
+
+// Of returns a selector of objects by labels and fields, which have the values that value finds in an object.
+func Of(ofLabels labels.Selector, ofFields fields.Selector, value func(object []byte, path string) string) *Selector {
+	return &Selector{ofLabels, ofFields, value}
 }
 
 // Match reports whether the object of a line is selected by its labels and fields. It is not known of a truncated line
@@ -60,8 +66,24 @@ func (s *Selector) matchObject(object []byte) bool {
 	for key, value := range rawjson.Members(rawjson.At(object, []byte("/metadata/labels"))) {
 		set[string(rawjson.Unquote(nil, key))] = string(rawjson.Unquote(nil, rawjson.Inside(value)))
 	}
+	if s.value != nil {
+		return s.labels.Matches(set) && s.fields.Matches(valuesOf{object, s.value})
+	}
 	return s.labels.Matches(set) && s.fields.Matches(fieldsOf(object))
 }
+
+// valuesOf has the fields of an object as a function finds them.
+type valuesOf struct {
+	object []byte
+	value  func(object []byte, path string) string
+}
+
+func (o valuesOf) Has(string) bool { return true }
+
+func (o valuesOf) Get(path string) string { return o.value(o.object, path) }
+
+// Value returns what an object has at a path such as spec.nodeName, as text; empty where there is nothing.
+func Value(object []byte, path string) string { return fieldsOf(object).Get(path) }
 
 // fieldsOf has the fields of an object by paths such as spec.nodeName.
 type fieldsOf []byte

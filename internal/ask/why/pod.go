@@ -11,6 +11,14 @@ import (
 // prompted is how far apart, by the server's clock in whole seconds, a condition and the deletion are that go together.
 const prompted = 5 * time.Second
 
+// disruptors are the managers that write the condition DisruptionTarget, by its reason. Everybody who may write a pod's
+// status can write it, too. Of an eviction the API server writes it, without naming a manager.
+var disruptors = map[string]string{
+	"PreemptionByScheduler":  "kube-scheduler",
+	"DeletionByTaintManager": controllers,
+	"DeletionByPodGC":        controllers,
+}
+
 // disrupted finds what the condition DisruptionTarget says.
 func disrupted(w *asker, o *object, v *Version) *cause {
 	if o.Kind != "Pod" || o.Group != "" {
@@ -25,15 +33,15 @@ func disrupted(w *asker, o *object, v *Version) *cause {
 	if err != nil || asked.IsZero() || apart(asked, at) > prompted {
 		return nil // that was for another attempt
 	}
-	message := str(is, "message")
-	c := &cause{proven: true}
-	switch reason := str(is, "reason"); reason {
+	message, reason := str(is, "message"), str(is, "reason")
+	set, ok := o.changeOf(v, func(a, b *Version) bool {
+		return !equal(a.condition("DisruptionTarget"), is) && equal(b.condition("DisruptionTarget"), is)
+	})
+	writer, _, _ := strings.Cut(set.writer(), "/")
+	c := &cause{proven: !ok || writer == "" || writer == disruptors[reason]}
+	switch reason {
 	case "EvictionByEvictionAPI":
 		c.why = "evicted through the eviction API"
-		set, ok := o.changeOf(v, func(a, b *Version) bool {
-			return !equal(a.condition("DisruptionTarget"), is) && equal(b.condition("DisruptionTarget"), is)
-		})
-		c.proven = !ok || set.writer() == "" // the API server sets it without naming a manager
 		c.next = func() { w.drained(v) }
 		c.ends = w.audited("who evicted it")
 	case "PreemptionByScheduler":

@@ -52,7 +52,8 @@ func deletions() []rule {
 	return []rule{
 		{
 			"disruption-target", named,
-			"the pod's condition DisruptionTarget, made true when the deletion was asked for", disrupted,
+			"the pod's condition DisruptionTarget, made true by its reason's controller when the deletion was asked for",
+			disrupted,
 		},
 		{
 			"controller-event", named,

@@ -93,6 +93,9 @@ func WriteIndex(segment string, content []byte) error {
 		return err
 	}
 	if err == nil {
+		err = os.Chmod(temporary, FileMode) // a run of index may be another user's
+	}
+	if err == nil {
 		err = os.Rename(temporary, path)
 	}
 	if err != nil {

@@ -353,7 +353,8 @@ func TestReloadBesideWrites(t *testing.T) {
 	}
 	writeFile(t, l.config(), l.text("secrets"))
 	l.watched("secrets")
-	if n := l.logged("config not reloaded"); n > 0 {
+	// On a busy machine each of several reads can come between two steps of a write, where the file is empty.
+	if n := l.logged("config not reloaded") - l.logged("is empty"); n > 0 {
 		t.Errorf("%d faults of files that have none", n)
 	}
 }

@@ -124,7 +124,7 @@ const (
 
 // MarshalText returns the form that a Lease has.
 func (p Position) MarshalText() ([]byte, error) {
-	var b []byte
+	b := make([]byte, 0, len(p.At)+2)
 	if p.Restored > 0 {
 		b = strconv.AppendUint(b, p.Restored, 10)
 	}

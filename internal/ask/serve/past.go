@@ -1,0 +1,189 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"kubejournal/internal/ask/archive"
+	"kubejournal/internal/ask/argument"
+	"kubejournal/internal/ask/question"
+	"kubejournal/internal/format/line"
+)
+
+// source opens a cluster's journals, and opens them again where a daemon may have written to them since.
+type source struct {
+	paths  []string
+	follow bool // answer with lines that came after the journals were opened
+	notice func(string)
+
+	mu     sync.Mutex
+	now    *past // guarded by mu
+	closed bool
+}
+
+// past is the journals as they were opened at one time.
+type past struct {
+	mu   sync.Mutex          // a Journal is for one goroutine
+	j    *question.Journal   // guarded by mu
+	api  apis                // of a moment that does not move, nil before; guarded by mu
+	defs map[uint64]*defined // CustomResourceDefinitions by the seq of their lines, nil for a faulty one; guarded by mu
+
+	users  int           // guarded by source.mu; 1 for the source itself
+	opened time.Time     // when that was
+	took   time.Duration // to open it, and to index what has no index
+	size   int64         // of the active file then
+}
+
+// fresh is how old an opened journal is before it is opened again: at least this, and no less than reopening times what
+// opening takes.
+const (
+	fresh     = time.Second
+	reopening = 10
+)
+
+// open returns the journals to ask, which release gives back. again says that a file of those before was not there.
+func (s *source) open(ctx context.Context, again bool) (*past, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.New("the server is stopping")
+	}
+	if s.now == nil || again || s.follow && s.now.stale(s.paths) {
+		p, err := s.opened(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.drop()
+		s.now = p
+	}
+	s.now.users++
+	return s.now, nil
+}
+
+// stale reports whether there may be something new, and it is not too early to look.
+func (p *past) stale(paths []string) bool {
+	age := time.Since(p.opened)
+	if age < max(fresh, reopening*p.took) {
+		return false
+	}
+	return p.size != activeSize(paths) || age > 5*fresh // coverage grows too
+}
+
+func activeSize(paths []string) int64 {
+	info, err := os.Stat(paths[0])
+	if err != nil {
+		return -1
+	}
+	return info.Size()
+}
+
+// opened opens the journals. s.mu is held.
+func (s *source) opened(ctx context.Context) (*past, error) {
+	begun := time.Now()
+	p := &past{users: 1, size: activeSize(s.paths), defs: map[uint64]*defined{}}
+	j, err := archive.OpenAll(ctx, s.paths, &argument.Selection{}, archive.AllLines, s.notice)
+	if err != nil {
+		return nil, err
+	}
+	if j.Empty() {
+		j.Close()
+		return nil, fmt.Errorf("journal %s has no line yet", s.paths[0])
+	}
+	p.j = question.Of(j)
+	if _, err := archive.Again(j, func() (bool, error) {
+		_, err := j.Newest(ctx)
+		return true, err
+	}); err != nil {
+		j.Close()
+		return nil, err
+	}
+	p.opened, p.took = time.Now(), time.Since(begun)
+	return p, nil
+}
+
+// release gives journals back. They are closed once nobody asks them any more.
+func (s *source) release(p *past) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.leave()
+}
+
+// leave gives up one use, and closes the journals with the last. source.mu is held.
+func (p *past) leave() {
+	if p.users--; p.users == 0 {
+		p.j.Close()
+	}
+}
+
+// drop lets go of the journals. s.mu is held.
+func (s *source) drop() {
+	if s.now != nil {
+		s.now.leave()
+		s.now = nil
+	}
+}
+
+func (s *source) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.drop()
+}
+
+// ask calls fn with the journals, and once more with the journals as they are then if one of their files was removed.
+func (s *source) ask(ctx context.Context, fn func(*past) error) error {
+	for again := false; ; again = true {
+		p, err := s.open(ctx, again)
+		if err != nil {
+			return err
+		}
+		err = s.with(p, fn)
+		if again || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+}
+
+// with calls fn with journals, and gives them back however it ends.
+func (s *source) with(p *past, fn func(*past) error) error {
+	defer s.release(p)
+	return fn(p)
+}
+
+// state returns the selected objects at a moment.
+func (p *past) state(
+	ctx context.Context, s *argument.Selection, at argument.Moment,
+) (*question.State, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.j.State(ctx, s, at)
+}
+
+func (p *past) position(ctx context.Context, s *argument.Selection, at argument.Moment) (*question.Position, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pos, err := p.j.Position(ctx, s, at)
+	if err == nil && pos.Version == "" {
+		pos.Version = "1" // of what nobody watched: clients take none for a fault
+	}
+	return pos, err
+}
+
+// read calls fn with the lines of items, from several goroutines at once.
+func (p *past) read(ctx context.Context, items []question.Item, fn func(i int, l *line.Fields) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.j.Read(ctx, items, fn)
+}
+
+// describe sets the sizes of items' lines.
+func (p *past) describe(ctx context.Context, items []question.Item) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.j.Describe(ctx, items)
+}
