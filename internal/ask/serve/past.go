@@ -9,9 +9,12 @@ import (
 	"sync"
 	"time"
 
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
+
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
+	"kubejournal/internal/format/apidocs"
 	"kubejournal/internal/format/line"
 )
 
@@ -20,6 +23,7 @@ type source struct {
 	paths  []string
 	follow bool // answer with lines that came after the journals were opened
 	notice func(string)
+	faults sync.Map // texts that notice has got of the API server's documents
 
 	mu     sync.Mutex
 	now    *past // guarded by mu
@@ -32,6 +36,10 @@ type past struct {
 	j    *question.Journal   // guarded by mu
 	api  apis                // of a moment that does not move, nil before; guarded by mu
 	defs map[uint64]*defined // CustomResourceDefinitions by the seq of their lines, nil for a faulty one; guarded by mu
+
+	documents []*apidocs.Documents                               // of each journal that has some; guarded by mu
+	discovery map[apidocs.Sum]*discoveryv2.APIGroupDiscoveryList // those that were read; guarded by mu
+	fault     func(error)
 
 	users  int           // guarded by source.mu; 1 for the source itself
 	opened time.Time     // when that was
@@ -85,7 +93,10 @@ func activeSize(paths []string) int64 {
 // opened opens the journals. s.mu is held.
 func (s *source) opened(ctx context.Context) (*past, error) {
 	begun := time.Now()
-	p := &past{users: 1, size: activeSize(s.paths), defs: map[uint64]*defined{}}
+	p := &past{
+		users: 1, size: activeSize(s.paths), defs: map[uint64]*defined{},
+		discovery: map[apidocs.Sum]*discoveryv2.APIGroupDiscoveryList{}, fault: s.fault,
+	}
 	j, err := archive.OpenAll(ctx, s.paths, &argument.Selection{}, archive.AllLines, s.notice)
 	if err != nil {
 		return nil, err
@@ -102,6 +113,7 @@ func (s *source) opened(ctx context.Context) (*past, error) {
 		j.Close()
 		return nil, err
 	}
+	p.documents = s.openDocuments()
 	p.opened, p.took = time.Now(), time.Since(begun)
 	return p, nil
 }
@@ -117,6 +129,9 @@ func (s *source) release(p *past) {
 func (p *past) leave() {
 	if p.users--; p.users == 0 {
 		p.j.Close()
+		for _, d := range p.documents {
+			d.Close()
+		}
 	}
 }
 

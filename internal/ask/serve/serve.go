@@ -29,8 +29,6 @@ type Options struct {
 	Token  string // that requests must have; empty: none
 	Hosts  []string
 	Notice func(string) // gets sentences about the journals' files, and faults
-	// Documents are what the API server said of itself; nil where that is not known.
-	Documents Documents
 }
 
 // Server answers requests. It is an http.Handler.
@@ -180,7 +178,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		_, _ = w.Write([]byte("ok")) // a client that has gone
 		return nil
 	case "/version", "/version/":
-		if given, err := s.document(w, r, path); given || err != nil {
+		if given, err := s.document(w, r, "/version"); given || err != nil {
 			return err
 		}
 		return writeDocument(w, r, assumed)
@@ -195,20 +193,6 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.api(w, r)
-}
-
-// document answers with what the API server said of itself, if that is known.
-func (s *Server) document(w http.ResponseWriter, r *http.Request, path string) (given bool, err error) {
-	if s.Documents == nil {
-		return false, nil
-	}
-	body, mediaType, err := s.Documents.Document(s.moment(), path, r.Header.Get("Accept"))
-	if err != nil || body == nil {
-		return false, err
-	}
-	w.Header().Set("Content-Type", mediaType)
-	_, _ = w.Write(body) // a client that has gone
-	return true, nil
 }
 
 // api answers what is below /api and /apis.
@@ -234,7 +218,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if t.resource == "" {
-			if given, err := s.document(w, r, "/"+trimmed); given || err != nil {
+			if err := p.warn(r.Context(), w, s.moment()); err != nil {
 				return err
 			}
 		}
