@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	"google.golang.org/protobuf/proto"
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 
 	"kubejournal/internal/ask/argument"
@@ -72,17 +77,19 @@ func (p *past) recorded(
 	return nearest, doubt, nil
 }
 
-// discovered returns the groups of recorded discovery, in the order in which clients prefer them. There are none where
-// it is not recorded, or cannot be read. p.mu is held.
-func (p *past) discovered(ctx context.Context, at argument.Moment) (all []discoveryv2.APIGroupDiscovery, err error) {
-	m, _, err := p.recorded(ctx, at)
+// discovered returns the groups of recorded discovery, in the order in which clients prefer them, and why they may not
+// be those of the moment. There are none where it is not recorded, or cannot be read. p.mu is held.
+func (p *past) discovered(
+	ctx context.Context, at argument.Moment,
+) (all []discoveryv2.APIGroupDiscovery, doubt string, err error) {
+	m, doubt, err := p.recorded(ctx, at)
 	if m == nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, path := range []string{"/api", "/apis"} {
 		doc, _, ok := m.Document(path)
 		if !ok {
-			return nil, nil
+			return nil, "", nil
 		}
 		list := p.discovery[doc.Sum]
 		if list == nil {
@@ -92,50 +99,86 @@ func (p *past) discovered(ctx context.Context, at argument.Moment) (all []discov
 			}
 			if err != nil {
 				p.fault(err)
-				return nil, nil
+				return nil, "the record of what the API server served cannot be read: this is what the journal has, and what " +
+					"Kubernetes itself has", nil
 			}
 			p.discovery[doc.Sum] = list
 		}
 		all = append(all, list.Items...)
 	}
-	return all, nil
+	return all, doubt, nil
 }
 
-// document answers with what the API server said at a path, if that is recorded.
-func (s *Server) document(w http.ResponseWriter, r *http.Request, path string) (given bool, err error) {
+// errUnrecorded says that it is not recorded what the API server said at a path.
+var errUnrecorded = errors.New("the journal does not have the cluster's OpenAPI documents, which kubectl explain needs")
+
+// document answers with what the API server said at a path.
+func (s *Server) document(w http.ResponseWriter, r *http.Request, path string) error {
 	var doc apidocs.Document
 	var text []byte
-	if err := s.source.ask(r.Context(), func(p *past) error {
+	err := s.source.ask(r.Context(), func(p *past) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		m, doubt, err := p.recorded(r.Context(), s.moment())
-		if m == nil {
+		switch {
+		case err != nil:
+			return err
+		case m == nil:
+			return errUnrecorded
+		}
+		var why string
+		var ok bool
+		if doc, why, ok = m.Document(path); !ok && why != "" {
+			return fmt.Errorf("%w: %s", errUnrecorded, why)
+		}
+		warn(w, doubt)
+		if !ok {
+			return errNoPath
+		}
+		text, err = m.Read(doc)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	accept, etag := r.Header.Get("Accept"), doc.ETag
+	w.Header().Set("Content-Type", jsonType) // whatever an API server of somebody else called it
+	w.Header().Set("Vary", "Accept")
+	if asked, _, _ := strings.Cut(accept, ","); path == "/openapi/v2" && (asked == openapiProtobuf || asked == protobufAsked) {
+		if text, err = inProtobuf(text); err != nil {
 			return err
 		}
-		if doc, _, given = m.Document(path); given {
-			warn(w, doubt)
-			text, err = m.Read(doc)
-		}
+		w.Header().Set("Content-Type", openapiProtobuf)
+		etag = strings.TrimSuffix(etag, `"`) + `-protobuf"`
+	} else if _, err := negotiate(accept, func(f form) bool { return f == form{} }); err != nil {
 		return err
-	}); err != nil || !given {
-		return false, err
 	}
-	if _, err := negotiate(r.Header.Get("Accept"), func(f form) bool { return f == form{} }); err != nil {
-		return false, err
-	}
-	w.Header().Set("Content-Type", doc.Type)
 	if doc.ETag != "" {
-		w.Header().Set("Etag", doc.ETag)
+		w.Header().Set("Etag", etag)
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
-	return true, nil
+	return nil
 }
 
-// warn warns of what is in doubt of what the API server said.
+// OpenAPI v2 in protobuf, as clients before v1.27 need it for explain, and the name by which they ask for it.
+const (
+	openapiProtobuf = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	protobufAsked   = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+)
+
+func inProtobuf(text []byte) ([]byte, error) {
+	document, err := openapi_v2.ParseDocument(text)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(document)
+}
+
+// warn warns of what is in doubt of discovery.
 func (p *past) warn(ctx context.Context, w http.ResponseWriter, at argument.Moment) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, doubt, err := p.recorded(ctx, at)
+	_, doubt, err := p.discovered(ctx, at)
 	warn(w, doubt)
 	return err
 }

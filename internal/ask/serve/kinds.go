@@ -141,7 +141,7 @@ func (p *past) kindsAt(ctx context.Context, at argument.Moment) (apis, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, err := p.discovered(ctx, at)
+	said, _, err := p.discovered(ctx, at)
 	if err != nil {
 		return nil, err
 	}

@@ -178,17 +178,17 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		_, _ = w.Write([]byte("ok")) // a client that has gone
 		return nil
 	case "/version", "/version/":
-		if given, err := s.document(w, r, "/version"); given || err != nil {
-			return err
+		err := s.document(w, r, "/version")
+		if errors.Is(err, errUnrecorded) || errors.Is(err, errNoPath) {
+			return writeDocument(w, r, assumed)
 		}
-		return writeDocument(w, r, assumed)
+		return err
 	}
 	if path == "/openapi/v2" || path == "/openapi/v3" || strings.HasPrefix(path, "/openapi/v3/") {
-		given, err := s.document(w, r, path)
-		if !given && err == nil {
-			const text = "the journal does not have the cluster's OpenAPI documents, which kubectl explain needs"
-			w.Header().Set("Warning", `299 - "`+text+`"`) // clients have words of their own for the error
-			err = failed(http.StatusNotFound, metav1.StatusReasonNotFound, text)
+		err := s.document(w, r, path)
+		if errors.Is(err, errUnrecorded) {
+			warn(w, err.Error()) // clients have words of their own for the error
+			err = failed(http.StatusNotFound, metav1.StatusReasonNotFound, "%v", err)
 		}
 		return err
 	}

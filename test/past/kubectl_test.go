@@ -1,0 +1,187 @@
+package past
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/internal/format/apidocs"
+	"kubejournal/test/program"
+)
+
+// commands are what kubectl is asked, of the API server and of its past.
+var commands = []string{
+	"explain pods",
+	"explain deployment.spec.strategy --recursive",
+	"explain hpa --api-version=autoscaling/v1",
+	"explain team",
+	"explain teams.spec --recursive",
+	"explain nothing",
+	"explain pods --output=plaintext-openapiv2",
+	"api-resources",
+	"api-resources --verbs=list --namespaced -o name",
+	"api-resources --categories=people",
+	"api-versions",
+	"get --raw /openapi/v3",
+	"get --raw /openapi/v3/apis/example.com/v1",
+	"get --raw /openapi/v2",
+	"get --raw /version",
+	"get --raw /apis",
+	"get --raw /apis/autoscaling",
+	"create --dry-run=client --validate=strict -o name -f deployment.yaml",
+}
+
+// said is what kubectl has printed, by command.
+type said map[string]string
+
+// kubectl asks each command.
+func (s *stage) kubectl(kubeconfig string) said {
+	s.t.Helper()
+	root, err := program.Root()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all, cache := said{}, s.t.TempDir()
+	for _, command := range commands {
+		cmd := exec.CommandContext(s.t.Context(), filepath.Join(root, "bin", "kubectl"),
+			append(strings.Fields(command), "--kubeconfig="+kubeconfig, "--cache-dir="+cache)...)
+		var out bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &out, &out
+		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+			s.t.Fatalf("%v (make bin/kubectl builds it)", err)
+		}
+		all[command] = fmt.Sprintf("%sstatus %d\n", out.String(), cmd.ProcessState.ExitCode())
+	}
+	return all
+}
+
+// past has kubejournal serve a moment, and kubectl ask it.
+func (s *stage) past(at time.Time) said {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	kubeconfig := filepath.Join(dir, "past.yaml")
+	cmd := exec.Command(s.program, "serve", "--journal", filepath.Join(s.dir, "journal.jsonl"), "--listen=127.0.0.1:0", "--kubeconfig="+kubeconfig)
+	if !at.IsZero() {
+		cmd.Args = append(cmd.Args, "--at="+at.Format(time.RFC3339Nano))
+	}
+	cmd.Dir, cmd.Env = dir, program.Environ(dir)
+	p, err := program.Start(cmd, filepath.Join(dir, "serve.log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer p.End()
+	if err := p.Wait(s.t.Context(), patience, "the past is served", func() error {
+		_, err := os.Stat(kubeconfig)
+		return err
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.kubectl(kubeconfig)
+}
+
+// seen has kubectl ask the API server while it serves the same all the time, as the daemon saw it.
+func (s *stage) seen() (is said, at time.Time) {
+	s.t.Helper()
+	if err := program.Eventually(s.t.Context(), patience, "the daemon asks before and after kubectl", func() error {
+		begun := time.Now()
+		is = s.kubectl(s.cluster.Kubeconfig())
+		at = time.Now()
+		if err := program.Eventually(s.t.Context(), patience, "the daemon asks", func() error {
+			d, err := apidocs.Open(filepath.Join(s.dir, "journal.jsonl"))
+			if err != nil {
+				return program.Final(err)
+			}
+			defer d.Close()
+			for _, m := range d.Spans() {
+				switch {
+				case m.Since.Before(begun) && m.Until.After(at):
+					return nil
+				case m.Since.After(begun):
+					return program.Final(errors.New("what is served has changed meanwhile"))
+				}
+			}
+			return errors.New("not yet")
+		}); err != nil {
+			return errors.New(err.Error()) // and try again
+		}
+		return nil
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	return is, at
+}
+
+const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replica":1}}`
+
+// TestKubectl has a custom resource come, change and go, and kubectl ask the API server what it serves. What it says of
+// the past is the same, though the daemon watches only two resources.
+func TestKubectl(t *testing.T) {
+	s := open(t)
+	writeFile(t, filepath.Join(s.dir, "kubejournal.yaml"), strings.Replace(config, `{resource: "*", group: "*"}`,
+		"configmaps, customresourcedefinitions.apiextensions.k8s.io", 1))
+	writeFile(t, filepath.Join(s.dir, "deployment.yaml"), deployment)
+	s.setUp()
+	s.start()
+	type moment struct {
+		said
+		at time.Time
+	}
+	var all []moment
+	see := func(command string) {
+		t.Helper()
+		is, at := s.seen()
+		if n := len(all); n > 0 && all[n-1].said[command] == is[command] {
+			t.Errorf("kubectl %s says the same as before:\n%s", command, is[command])
+		}
+		all = append(all, moment{is, at})
+	}
+	see("")
+	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/teams.example.com"
+	s.write(http.MethodPatch, path, `{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":`+
+		`{"type":"object","properties":{"spec":{"type":"object","properties":{"weight":{"type":"integer"}}}}}}}]}}`)
+	s.until("the schema has changed", func() bool {
+		return strings.Contains(s.send(http.MethodGet, "/openapi/v3/apis/example.com/v1", "", "").body, "weight")
+	})
+	see("explain teams.spec --recursive")
+	s.write(http.MethodDelete, path, "")
+	s.until("it is gone", func() bool { return s.send(http.MethodGet, "/apis/example.com", "", "").status == http.StatusNotFound })
+	see("api-resources")
+	if err := s.daemon.Stop(patience); err != nil {
+		t.Fatal(err)
+	}
+	for n, m := range all {
+		is := s.past(m.at)
+		for _, command := range commands {
+			if is[command] != m.said[command] {
+				t.Errorf("moment %d, kubectl %s: %s", n, command, difference(answer{body: is[command]}, answer{body: m.said[command]}))
+			}
+		}
+	}
+}
+
+// until waits for a condition.
+func (s *stage) until(what string, is func() bool) {
+	s.t.Helper()
+	if err := program.Eventually(s.t.Context(), patience, what, func() error {
+		if !is() {
+			return errors.New("not yet")
+		}
+		return nil
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
