@@ -20,7 +20,7 @@ import (
 
 // askedLately is how long ago the API server may have been asked last, for what it served then to be taken for what it
 // serves now.
-const askedLately = time.Minute
+const askedLately = 2 * time.Minute
 
 // openDocuments opens what the daemons have recorded of what the API server said of itself: versions, discovery,
 // OpenAPI. s.mu is held.

@@ -184,7 +184,7 @@ func TestDocumentsNow(t *testing.T) {
 	if err := os.Remove(d.Path + ".api"); err != nil {
 		t.Fatal(err)
 	}
-	say(t, d.Path, now.Add(-200*time.Second), now.Add(-90*time.Second), map[string]string{"/openapi/v3": "{}"})
+	say(t, d.Path, now.Add(-300*time.Second), now.Add(-150*time.Second), map[string]string{"/openapi/v3": "{}"})
 	if r := ask(t, serveWith(t, Options{Paths: []string{d.Path}}), "/openapi/v3"); r.Header.Get("Warning") == "" {
 		t.Error(r)
 	}

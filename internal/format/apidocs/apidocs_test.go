@@ -245,18 +245,29 @@ func TestTidy(t *testing.T) {
 
 	// Room for two of three: the last one stays, and the longer one of the others.
 	f = newFile(t)
+	defer func() { f.w.Close() }()
 	f.mustRecord(0, text(2000, 0))
 	f.mustRecord(50, text(2000, 0))
 	f.mustRecord(60, text(100, 1), text(2000, 1000), all[3])
 	f.mustRecord(70, text(2000, 2))
-	_, fits, err := f.w.keep(f.w.c.spans, 1<<20)
-	if err != nil || fits < f.w.c.end*9/10-start || fits > f.w.c.end {
-		t.Errorf("of %d bytes %d are taken to be needed, %v", f.w.c.end, fits, err)
+	size = f.size()
+	if err := f.w.replace(f.w.c.spans, size-1000); err != nil {
+		t.Fatal(err)
 	}
-	kept, _, err := f.w.keep(f.w.c.spans, fits-100)
-	if err != nil || !kept[f.w.c.spans[0].manifest] || kept[f.w.c.spans[1].manifest] || !kept[f.w.c.spans[2].manifest] {
-		t.Errorf("kept %v, %v", kept, err)
+	if now := f.size(); now > size-1000 || now < size/2 {
+		t.Errorf("of %d bytes %d are left", size, now)
 	}
+	f.want(50, "", text(2000, 0))
+	f.want(60, "something else afterwards", text(2000, 0))
+	f.want(70, "", text(2000, 2))
+	f.mustRecord(75, text(2000, 2))
+	f.want(75, "", text(2000, 2))
+	// Without room, the last one.
+	if err := f.w.replace(f.w.c.spans, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.want(50, "before", text(2000, 2))
+	f.want(75, "", text(2000, 2))
 }
 
 // history is what happens to a file, step by step: each returns what is then recorded of which time.
@@ -294,6 +305,9 @@ func (f *file) check(errorsAllowed bool) (claims int) {
 	f.t.Helper()
 	d, opened := Open(f.path)
 	defer d.Close()
+	if opened == nil && d != nil && d.Damaged != nil && !errorsAllowed {
+		f.t.Fatal(d.Damaged)
+	}
 	for seconds := 0; seconds <= 65; seconds += 5 {
 		got, doubt, err := [][]byte(nil), "", opened
 		if err == nil {
@@ -370,6 +384,7 @@ func TestEveryOperation(t *testing.T) {
 				}
 			}
 			f.check(false)
+			f.want(50, "", truth(50)...) // whatever has failed since
 			f.want(60, "", truth(60)...)
 			f.w.Close()
 			if struck.N == 0 {

@@ -12,10 +12,9 @@
 //
 // # The file
 //
-// Integers are little-endian, times in Unix nanoseconds, checksums CRC-32C. The checksums of records and slots begin
-// with the salt, so that no bytes of a document count as one.
+// Integers are little-endian, times in Unix nanoseconds, checksums CRC-32C.
 //
-//	0       header     magic "kubejournal-api\n" (16), version (4), salt (4)
+//	0       header     magic "kubejournal-api\n" (16), version (4)
 //	512     slot       number of the last moment (8), its Until (8), checksum (4)
 //	1024    slot       the same; a write goes to one, and the next write to the other
 //	1536    records, appended

@@ -77,17 +77,10 @@ type span struct {
 	manifest     Sum
 }
 
-// packed is a record of chunks.
-type packed struct {
-	extent       // its content
-	raw    int64 // bytes of the chunks
-}
-
 // content is what is in a file, but the documents themselves.
 type content struct {
 	r       io.ReaderAt
-	salt    uint32
-	packs   []packed
+	packs   []extent // contents of records of chunks
 	chunks  map[key]place
 	docs    map[Sum]extent // contents of records of documents
 	spans   []span         // in the order of their numbers
@@ -96,14 +89,18 @@ type content struct {
 	damaged error          // nil for none; an incomplete record at the end is none
 }
 
+func newContent() *content {
+	return &content{chunks: make(map[key]place), docs: make(map[Sum]extent), end: start}
+}
+
 // scan reads a file, of this size.
 func scan(r io.ReaderAt, size int64) (*content, error) {
-	c := &content{r: r, chunks: make(map[key]place), docs: make(map[Sum]extent), end: start}
-	head := make([]byte, len(magic)+8)
+	c := newContent()
+	c.r = r
+	head := make([]byte, len(magic)+4)
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	c.salt = binary.LittleEndian.Uint32(head[len(magic)+4:])
 	switch {
 	case string(head[:len(magic)]) != magic:
 		return nil, ErrForeign
@@ -122,7 +119,7 @@ func scan(r io.ReaderAt, size int64) (*content, error) {
 			break // an incomplete header
 		}
 		n := binary.LittleEndian.Uint32(record)
-		if c.sum(record[:12]) != binary.LittleEndian.Uint32(record[12:]) || n > maxRecord {
+		if checksum(record[:12]) != binary.LittleEndian.Uint32(record[12:]) || n > maxRecord {
 			c.damaged = fmt.Errorf("from byte %d on it is damaged", c.end)
 			break
 		}
@@ -134,7 +131,7 @@ func scan(r io.ReaderAt, size int64) (*content, error) {
 		if _, err := r.ReadAt(b, at); err != nil {
 			return nil, err
 		}
-		if c.sum(b) != binary.LittleEndian.Uint32(record[8:]) || !c.add(record[4], b, at) {
+		if checksum(b) != binary.LittleEndian.Uint32(record[8:]) || !c.add(record[4], b, at) {
 			c.damaged = fmt.Errorf("%d bytes of it from byte %d on are damaged", headSize+n, c.end)
 		}
 		c.end = at + int64(n)
@@ -142,7 +139,7 @@ func scan(r io.ReaderAt, size int64) (*content, error) {
 	return c, c.readSlots()
 }
 
-func (c *content) sum(b []byte) uint32 { return crc32.Update(c.salt, castagnoli, b) }
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // add takes in a record, and reports whether it can be one.
 func (c *content) add(kind byte, b []byte, at int64) bool {
@@ -162,7 +159,7 @@ func (c *content) add(kind byte, b []byte, at int64) bool {
 			c.chunks[key(entry[:keySize])] = place{int32(len(c.packs)), offset, int32(size)}
 			offset += int32(size)
 		}
-		c.packs = append(c.packs, packed{extent{at, len(b)}, int64(offset)})
+		c.packs = append(c.packs, extent{at, len(b)})
 	case kind == kindDocument && len(b) >= docSize && (len(b)-docSize)%keySize == 0:
 		c.docs[Sum(b[:sha256.Size])] = extent{at, len(b)}
 	case kind == kindMoment && len(b) == moment:
@@ -195,7 +192,7 @@ func (c *content) readSlots() error {
 			return err
 		}
 		until := int64(binary.LittleEndian.Uint64(b[8:]))
-		if c.sum(b[:16]) == binary.LittleEndian.Uint32(b[16:]) && until > last.until &&
+		if checksum(b[:16]) == binary.LittleEndian.Uint32(b[16:]) && until > last.until &&
 			binary.LittleEndian.Uint64(b) == last.number {
 			last.until, c.slot = until, 1-n
 		}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +26,7 @@ const (
 	// that.
 	MaxSize = 64 << 20
 	// maxApart is the longest time from one request to the next between which a moment goes on.
-	maxApart = time.Minute
+	maxApart = 2 * time.Minute
 )
 
 var (
@@ -49,24 +48,25 @@ type Writer struct {
 	c     *content
 	began bool // the last moment is of this Writer
 	flate *flate.Writer
-	pack
-}
 
-// pack is chunks that are still to be written.
-type pack struct {
-	keys  []byte // table of the record
-	bytes bytes.Buffer
-	has   map[key]bool
+	// Chunks that are still to be written, and the table of their record.
+	keys   []byte
+	chunks bytes.Buffer
+	has    map[key]bool
 }
 
 // OpenWriter opens the file of the journal whose active file is at path, or makes it. A crash leaves none, or a whole
 // one, and possibly a temporary file.
 func OpenWriter(d disk.FS, path string) (*Writer, error) {
-	w := &Writer{disk: cmp.Or(d, disk.OS), path: segment.APIPath(path), pack: pack{has: make(map[key]bool)}}
+	w := newWriter(cmp.Or(d, disk.OS), segment.APIPath(path))
 	if err := w.open(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", w.path, err)
 	}
 	return w, nil
+}
+
+func newWriter(d disk.FS, path string) *Writer {
+	return &Writer{disk: d, path: path, c: newContent(), has: make(map[key]bool)}
 }
 
 func (w *Writer) open() error {
@@ -80,7 +80,7 @@ func (w *Writer) open() error {
 			return err
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return w.replace(nil)
+		return w.replace(nil, MaxSize)
 	default:
 		return err
 	}
@@ -147,8 +147,8 @@ func (w *Writer) chunk(k key, b []byte) error {
 	}
 	w.has[k] = true
 	w.keys = binary.LittleEndian.AppendUint32(append(w.keys, k[:]...), uint32(len(b)))
-	w.bytes.Write(b)
-	if w.bytes.Len() < maxPack {
+	w.chunks.Write(b)
+	if w.chunks.Len() < maxPack {
 		return nil
 	}
 	return w.flush()
@@ -167,7 +167,7 @@ func (w *Writer) flush() (err error) {
 		}
 	}
 	w.flate.Reset(record)
-	if _, err = w.bytes.WriteTo(w.flate); err == nil {
+	if _, err = w.chunks.WriteTo(w.flate); err == nil {
 		err = w.flate.Close()
 	}
 	if err != nil {
@@ -185,8 +185,8 @@ func (w *Writer) append(kind byte, b []byte) error {
 	}
 	record := binary.LittleEndian.AppendUint32(make([]byte, 0, headSize+len(b)), uint32(len(b)))
 	record = append(record, kind, 0, 0, 0)
-	record = binary.LittleEndian.AppendUint32(record, w.c.sum(b))
-	record = binary.LittleEndian.AppendUint32(record, w.c.sum(record))
+	record = binary.LittleEndian.AppendUint32(record, checksum(b))
+	record = binary.LittleEndian.AppendUint32(record, checksum(record))
 	if _, err := w.f.WriteAt(append(record, b...), w.c.end); err != nil {
 		return fmt.Errorf("write %s: %w", w.path, err)
 	}
@@ -248,7 +248,7 @@ func (w *Writer) extend(number uint64, until int64) error {
 	}
 	slot := binary.LittleEndian.AppendUint64(nil, number)
 	slot = binary.LittleEndian.AppendUint64(slot, uint64(until))
-	slot = binary.LittleEndian.AppendUint32(slot, w.c.sum(slot))
+	slot = binary.LittleEndian.AppendUint32(slot, checksum(slot))
 	if _, err := w.f.WriteAt(slot, slots[w.c.slot]); err != nil {
 		return fmt.Errorf("write %s: %w", w.path, err)
 	}
@@ -256,85 +256,33 @@ func (w *Writer) extend(number uint64, until int64) error {
 	return nil
 }
 
-// Tidy drops the moments that end before oldest, but the last one of them where the next begins later, once that frees
-// a quarter of the file. If it exceeds MaxSize, those go too that held for the shortest time.
+// Tidy drops the moments that end before oldest, but the last one of them where the next begins later, once they are a
+// quarter of all. If the file exceeds MaxSize, those go too that held for the shortest time.
 func (w *Writer) Tidy(oldest time.Time) error {
-	spans, first := w.c.spans, 0
-	if len(spans) == 0 && w.c.end <= MaxSize {
-		return nil
-	}
+	spans, first, room := w.c.spans, 0, int64(MaxSize)
 	for first+1 < len(spans) && spans[first+1].since <= oldest.UnixNano() {
 		first++
 	}
-	limit := int64(2 * MaxSize)
-	if w.c.end > MaxSize {
-		limit = MaxSize / 2
+	switch {
+	case w.c.end > MaxSize:
+		room = MaxSize / 2
+	case first == 0 || 4*first < len(spans):
+		return nil
 	}
-	kept, size, err := w.keep(spans[first:], limit)
-	if err != nil || size > w.c.end*3/4 && w.c.end <= MaxSize {
-		return err
-	}
-	spans = slices.DeleteFunc(slices.Clone(spans[first:]), func(s span) bool { return !kept[s.manifest] })
-	if err := w.replace(spans); err != nil {
+	if err := w.replace(spans[first:], room); err != nil {
 		return fmt.Errorf("write %s again: %w", w.path, err)
 	}
 	return nil
 }
 
-// keep returns the manifests of moments that are kept, and about how many bytes of the file: that of the last one, and
-// as many of the others as there is room for, the longest first.
-func (w *Writer) keep(spans []span, limit int64) (kept map[Sum]bool, size int64, err error) {
-	held := make(map[Sum]int64)
-	order := []Sum{}
-	for _, s := range slices.Backward(spans) {
-		if _, is := held[s.manifest]; !is {
-			order = append(order, s.manifest)
-		}
-		held[s.manifest] += s.until - s.since
-	}
-	slices.SortStableFunc(order[min(1, len(order)):], func(a, b Sum) int { return cmp.Compare(held[b], held[a]) })
-	kept, seen := make(map[Sum]bool), make(map[key]bool)
-	docs := make(map[Sum]bool)
-	for _, sum := range order {
-		m, err := w.c.manifest(sum)
-		if err != nil && w.c.whole(sum) {
-			return nil, 0, err // the disk does not let it be read now
-		}
-		added := int64(headSize + moment)
-		for _, d := range append(m.Documents, Document{Sum: sum}) {
-			if docs[d.Sum] {
-				continue
-			}
-			docs[d.Sum] = true
-			keys, _, _ := w.c.keys(d.Sum) // one that cannot be read takes no room
-			added += headSize + docSize + int64(len(keys)*keySize)
-			for _, k := range keys {
-				if p, is := w.c.chunks[k]; is && !seen[k] {
-					seen[k] = true
-					of := w.c.packs[p.pack]
-					added += int64(p.size) * int64(of.size+headSize) / max(of.raw, 1)
-				}
-			}
-		}
-		if len(kept) > 0 && size+added > limit {
-			break
-		}
-		size += added
-		kept[sum] = err == nil
-	}
-	return kept, size, nil
-}
-
 // replace writes the file anew, with these moments and what they have of documents that are whole, and opens it. A
 // crash leaves the file before or this one, and possibly a temporary file, which the journal's tidier removes.
-func (w *Writer) replace(spans []span) error {
+func (w *Writer) replace(spans []span, room int64) error {
 	temporary := filepath.Join(filepath.Dir(w.path), segment.TemporaryName(filepath.Base(w.path)))
-	next := &Writer{disk: w.disk, path: w.path, pack: pack{has: make(map[key]bool)}, c: &content{
-		salt: rand.Uint32(), chunks: make(map[key]place), docs: make(map[Sum]extent), end: start,
-	}}
+	next := newWriter(w.disk, w.path)
 	f, err := disk.WriteTemporary(w.disk, temporary, segment.FileMode, func(f io.WriterAt) error {
 		next.f = f.(disk.File)
-		return next.fill(w.c, spans)
+		return next.fill(w.c, spans, room)
 	})
 	if err == nil {
 		err = w.disk.Rename(temporary, w.path)
@@ -356,39 +304,52 @@ func (w *Writer) replace(spans []span) error {
 	return err
 }
 
-// fill writes a new file, with what moments of another one need.
-func (w *Writer) fill(from *content, spans []span) error {
+// fill writes a new file, with moments of another one: the last, and as many of the others as there is room for, those
+// first whose documents were served for the longest time.
+func (w *Writer) fill(from *content, spans []span, room int64) error {
 	head := make([]byte, start)
 	copy(head, magic)
 	binary.LittleEndian.PutUint32(head[len(magic):], version)
-	binary.LittleEndian.PutUint32(head[len(magic)+4:], w.c.salt)
 	if _, err := w.f.WriteAt(head, 0); err != nil {
 		return err
 	}
-	done := make(map[Sum]bool)
-	put := func(sum Sum) error {
-		if done[sum] || !from.whole(sum) {
-			return nil
+	order, served := []Sum{}, make(map[Sum]int64)
+	for _, s := range slices.Backward(spans) {
+		if _, is := served[s.manifest]; !is {
+			order = append(order, s.manifest)
 		}
-		done[sum] = true
-		b, err := from.read(sum, MaxDocument)
-		if err == nil {
-			_, _, err = w.Put(bytes.NewReader(b))
-		}
-		return err
+		served[s.manifest] += s.until - s.since
 	}
-	for _, s := range spans {
-		m, err := from.manifest(s.manifest)
-		if err != nil {
-			return err
-		}
-		for _, d := range append(m.Documents, Document{Sum: s.manifest}) {
-			if err := put(d.Sum); err != nil {
-				return err
+	slices.SortStableFunc(order[min(1, len(order)):], func(a, b Sum) int { return cmp.Compare(served[b], served[a]) })
+	for _, sum := range order {
+		before := w.c.end
+		m, err := from.manifest(sum)
+		for _, d := range append(m.Documents, Document{Sum: sum}) {
+			if _, done := w.c.docs[d.Sum]; err == nil && !done && from.whole(d.Sum) {
+				var b []byte
+				if b, err = from.read(d.Sum, MaxDocument); err == nil {
+					_, _, err = w.Put(bytes.NewReader(b))
+				}
 			}
 		}
-		if err := w.begin(s, 0); err != nil {
-			return err
+		if full := w.c.end > room || errors.Is(err, ErrFull); full && sum != order[0] {
+			if err = w.f.Truncate(before); err == nil {
+				w.c, err = scan(w.f, before)
+			}
+			if err != nil {
+				return err
+			}
+			break
+		}
+		if err != nil && from.whole(sum) {
+			return err // the disk does not let it be read now
+		}
+	}
+	for _, s := range spans {
+		if _, kept := w.c.docs[s.manifest]; kept {
+			if err := w.begin(s, 0); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
 // Package apilist records what the API server serves, discovery and OpenAPI, each time it changes: see package apidocs.
 //
-// The server is asked every askEvery, and when custom resources have changed: four requests, which an unchanged server
+// The server is asked every minute, and when custom resources have changed: four requests, which an unchanged server
 // answers with 304 but for the index of OpenAPI v3, of 10 kB. If something has changed, it is asked for what has, and
 // again until what it serves stays the same. No line waits for any of this, and no failure here is one of the
 // recording.
@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	askEvery = 15 * time.Second
+	askEvery = time.Minute
 	// askAgain is how soon the server is asked again once something has changed: what belongs to a change does not all
 	// come at once. While it goes on changing that doubles, up to askRarely: who may add an API cannot keep the daemon
 	// or the server busy.
 	askAgain  = 2 * time.Second
 	askRarely = 5 * time.Minute
-	calm      = time.Minute // without a change, after which the next one is seen as soon again
+	calm      = time.Minute // without a change after a pause, after which the next one is seen as soon again
 	// attempts is how often in a round what the server serves may change before it is recorded as it is.
 	attempts  = 3
 	tidyEvery = time.Hour
@@ -117,8 +117,6 @@ func (r *Recorder) Run(ctx context.Context) {
 			pause, last = min(2*pause, askRarely), now
 		case changed:
 			pause, last = askAgain, now
-		case err != nil:
-			pause = min(max(2*pause, askEvery), calm)
 		default:
 			pause = min(2*pause, askEvery)
 		}
