@@ -137,7 +137,10 @@ func (w *Writer) Put(r io.Reader) (sum Sum, size int64, err error) {
 	}
 	copy(record, sum[:])
 	binary.LittleEndian.PutUint64(record[sha256.Size:], uint64(size))
-	return sum, size, errors.Join(w.flush(), w.append(kindDocument, record))
+	if err := w.flush(); err != nil {
+		return sum, size, err
+	}
+	return sum, size, w.append(kindDocument, record)
 }
 
 // chunk adds a chunk to those that are to be written, unless it is there.
