@@ -441,6 +441,13 @@ func TestDamage(t *testing.T) {
 		defer w.Close()
 		f.mustRecord(60, truth(60)...)
 		f.want(60, "", truth(60)...)
+		if what == "cut off" { // as by a crash, which is no damage
+			d, err := Open(f.path)
+			if err != nil || d.Damaged != nil {
+				t.Fatalf("%s %d: %v, %v", what, n, err, d.Damaged)
+			}
+			d.Close()
+		}
 	}
 	for n := range good {
 		padding := n > 30 && n < start && n%512 > slotSize
