@@ -441,13 +441,6 @@ func TestDamage(t *testing.T) {
 		defer w.Close()
 		f.mustRecord(60, truth(60)...)
 		f.want(60, "", truth(60)...)
-		if what == "cut off" { // as by a crash, which is no damage
-			d, err := Open(f.path)
-			if err != nil || d.Damaged != nil {
-				t.Fatalf("%s %d: %v, %v", what, n, err, d.Damaged)
-			}
-			d.Close()
-		}
 	}
 	for n := range good {
 		padding := n > 30 && n < start && n%512 > slotSize
@@ -459,6 +452,26 @@ func TestDamage(t *testing.T) {
 		damaged[n] ^= 0x20
 		try(damaged, "changed", n)
 		try(good[:n], "cut off", n)
+	}
+}
+
+// TestTorn has a daemon be killed while it appends, and what it appended be no longer served when it starts again.
+func TestTorn(t *testing.T) {
+	f := newFile(t)
+	f.mustRecord(10, text(80, 0))
+	whole := f.size()
+	f.mustRecord(20, text(80, 40))
+	f.w.Close()
+	if torn := whole + 500; os.Truncate(f.path+".api", torn) != nil || f.size() != torn {
+		t.Fatalf("it has %d bytes", f.size())
+	}
+	f.want(15, "after", text(80, 0))
+	f.open(disk.OS)
+	f.mustRecord(30, text(80, 0))
+	f.w.Close()
+	f.want(30, "", text(80, 0))
+	if d, err := Open(f.path); err != nil || d.Damaged != nil || f.size() > whole+200 {
+		t.Errorf("%v, damaged %v, %d bytes", err, d.Damaged, f.size()-whole)
 	}
 }
 
