@@ -101,7 +101,9 @@ func (k *kind) verbs() []string {
 	if k.said == nil {
 		return reading
 	}
-	is := slices.DeleteFunc(slices.Clone(reading), func(verb string) bool { return !slices.Contains(k.said.Verbs, verb) })
+	is := slices.DeleteFunc(slices.Clone(reading), func(verb string) bool {
+		return !slices.Contains(k.said.Verbs, verb)
+	})
 	if len(is) == 0 {
 		return k.said.Verbs
 	}

@@ -141,20 +141,22 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request, path string) e
 	if err != nil {
 		return err
 	}
-	accept, etag := r.Header.Get("Accept"), doc.ETag
-	w.Header().Set("Content-Type", jsonType) // whatever an API server of somebody else called it
-	w.Header().Set("Vary", "Accept")
-	if asked, _, _ := strings.Cut(accept, ","); path == "/openapi/v2" && (asked == openapiProtobuf || asked == protobufAsked) {
-		if text, err = inProtobuf(text); err != nil {
-			return err
-		}
-		w.Header().Set("Content-Type", openapiProtobuf)
-		etag = strings.TrimSuffix(etag, `"`) + `-protobuf"`
-	} else if _, err := negotiate(accept, func(f form) bool { return f == form{} }); err != nil {
+	mediaType, etag := jsonType, doc.ETag // whatever an API server of somebody else calls it
+	accept, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
+	if path == "/openapi/v2" && (accept == openapiProtobuf || accept == protobufAsked) {
+		mediaType, etag = openapiProtobuf, strings.TrimSuffix(etag, `"`)+`-protobuf"`
+		text, err = inProtobuf(text)
+	} else {
+		_, err = negotiate(r.Header.Get("Accept"), func(f form) bool { return f == form{} })
+	}
+	if err != nil {
 		return err
 	}
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Vary", "Accept")
 	if doc.ETag != "" {
-		w.Header().Set("Etag", etag)
+		h.Set("Etag", etag)
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 	return nil

@@ -304,9 +304,11 @@ func truth(seconds int) [][]byte {
 func (f *file) check(errorsAllowed bool) (claims int) {
 	f.t.Helper()
 	d, opened := Open(f.path)
-	defer d.Close()
-	if opened == nil && d != nil && d.Damaged != nil && !errorsAllowed {
-		f.t.Fatal(d.Damaged)
+	if opened == nil {
+		defer d.Close()
+		if d != nil && d.Damaged != nil && !errorsAllowed {
+			f.t.Fatal(d.Damaged)
+		}
 	}
 	for seconds := 0; seconds <= 65; seconds += 5 {
 		got, doubt, err := [][]byte(nil), "", opened

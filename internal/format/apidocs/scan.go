@@ -136,7 +136,8 @@ func scan(r io.ReaderAt, size int64) (*content, error) {
 		}
 		c.end = at + int64(n)
 	}
-	return c, c.readSlots()
+	err := c.readSlots()
+	return c, err
 }
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
