@@ -25,7 +25,10 @@ import (
 func TestAPIDocuments(t *testing.T) {
 	s := own.get(t)
 	ctx := t.Context()
-	d := newDaemon(t, s.Kubeconfig(), []entry{{Kind: configMaps}})
+	crd := workload.Definition("levers", "Lever", "v1")
+	levers := widgets // still to be defined, so that the daemon watches definitions
+	levers.Kind, levers.Resource = "Lever", workload.Defined(crd)
+	d := newDaemon(t, s.Kubeconfig(), []entry{{Kind: configMaps}, {Kind: levers}})
 	d.start()
 
 	type seen struct {
@@ -78,7 +81,6 @@ func TestAPIDocuments(t *testing.T) {
 		t.Errorf("nothing has changed, and the file has grown from %d to %d", before, now)
 	}
 
-	crd := workload.Definition("levers", "Lever", "v1")
 	if err := s.define(ctx, crd); err != nil {
 		t.Fatal(err)
 	}
