@@ -161,7 +161,7 @@ func aggregated(all apis, f form) discoveryv2.APIGroupDiscoveryList {
 				if k.Custom {
 					kind.Group, kind.Version = group, version
 				}
-				if k.said != nil {
+				if k.said != nil && k.said.ResponseKind != nil {
 					kind = k.said.ResponseKind
 				}
 				scope := discoveryv2.ScopeCluster
