@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,7 +19,7 @@ import (
 // serveFlags are the flags of serve.
 type serveFlags struct {
 	askFlags
-	at, from                      argument.Moment
+	at, from, to                  argument.Moment
 	speed                         float64
 	listen, kubeconfig, tokenFile string
 }
@@ -29,6 +30,8 @@ the past. With --at it is the state at that TIME; without it, now as far as the 
 
 Lists have selectors, pages and the tables that kubectl prints; what writes, and logs, exec and port-forward, is refused. What
 nobody watched is an empty list, with a warning that kubectl prints; so is every other doubt. Redacted values stay redacted.
+
+--to has a server that runs serve another moment: that of the kubeconfig, or at --listen. Watches end, and clients list again.
 
 It listens on this machine alone unless --listen names another address; then clients need a token: that of --token-file, or one
 that is made and written to the kubeconfig. The connection is not encrypted.
@@ -48,13 +51,17 @@ Exit status: 0 after SIGTERM or SIGINT, 2 for a usage or config fault, 1 for any
   kubectl --kubeconfig past.yaml get pods -A
 
   # an hour again, ten times as fast
-  kubejournal serve --from 'yesterday 14:00' --speed 10 --kubeconfig past.yaml`,
+  kubejournal serve --from 'yesterday 14:00' --speed 10 --kubeconfig past.yaml
+
+  # a minute later, for whoever looks at it
+  kubejournal serve --to 14:03 --kubeconfig past.yaml`,
 		Args: noArgs,
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
 	addTime(cmd, &f.at, "at", "serve the state at that `TIME` (default: now)")
 	addTime(cmd, &f.from, "from", "begin at that `TIME` and move on")
+	addTime(cmd, &f.to, "to", "have a server that runs serve that `TIME`, or now")
 	flags.Float64Var(&f.speed, "speed", 1, "with --from: `TIMES` as fast as time goes")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8001", "`ADDR`ess to listen on")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "write a kubeconfig for clients to that `FILE`")
@@ -72,6 +79,9 @@ func (f *serveFlags) run(cmd *cobra.Command, _ []string) error {
 	notes := cmd.ErrOrStderr()
 	notice := func(text string) { terminal.Note(notes, text) }
 	ctx := cmd.Context()
+	if !f.to.IsZero() {
+		return f.move(ctx, token, notice)
+	}
 	if f.Journals, err = f.paths(); err != nil {
 		return err
 	}
@@ -107,9 +117,35 @@ func (f *serveFlags) run(cmd *cobra.Command, _ []string) error {
 	return s.Serve(ctx, l)
 }
 
+// move has a server that runs serve another moment.
+func (f *serveFlags) move(ctx context.Context, token string, notice func(string)) (err error) {
+	url := "http://" + f.listen
+	if f.kubeconfig != "" {
+		if url, token, err = past.ReadKubeconfig(f.kubeconfig); err != nil {
+			return err
+		}
+	}
+	says, err := past.MoveServer(ctx, url, token, f.to)
+	if err != nil {
+		return fmt.Errorf("no server was moved: %w", err)
+	}
+	notice(fmt.Sprintf("%s serves the past, %s", url, says))
+	return nil
+}
+
 // check reads the flags, and returns the token that clients need; none is empty.
 func (f *serveFlags) check(cmd *cobra.Command) (token string, err error) {
+	moves := !f.to.IsZero()
+	for _, flag := range []string{"at", "from", "speed", "journal", "config", "cluster"} {
+		if moves && cmd.Flags().Changed(flag) {
+			return "", usagef("--to moves a server that runs, and takes no --%s", flag)
+		}
+	}
 	switch {
+	case f.to.Version > 0:
+		return "", usagef("rv: is for one resource; write a time, or seq:")
+	case moves && f.kubeconfig != "" && f.tokenFile != "":
+		return "", usagef("the kubeconfig has the server's token; leave out --token-file")
 	case !f.at.IsZero() && !f.from.IsZero():
 		return "", usagef("--at is a moment that stays, and --from one that moves on; write one of them")
 	case f.at.Version > 0:
@@ -132,7 +168,7 @@ func (f *serveFlags) check(cmd *cobra.Command) (token string, err error) {
 		}
 		return token, nil
 	}
-	if !past.NeedsToken(f.listen) {
+	if moves || !past.NeedsToken(f.listen) {
 		return "", nil
 	}
 	if f.kubeconfig == "" {

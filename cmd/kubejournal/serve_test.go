@@ -28,9 +28,16 @@ func TestServeFlags(t *testing.T) {
 		"--listen 0.0.0.0:0":    "0.0.0.0:0 is not loopback, so clients need a token",
 		"--listen :0":           ":0 is not loopback",
 		"--token-file " + short: "a token is one line of at least 16 characters",
-		"--at 1h pods":          `unexpected argument "pods"`,
+		"--to rv:5":             "rv: is for one resource",
+		"--to 1h --at 2h":       "--to moves a server that runs, and takes no --at",
+		"--to 1h --kubeconfig " + short + " --token-file " + short: "the kubeconfig has the server's token",
+		"--at 1h pods": `unexpected argument "pods"`,
 	} {
-		status, _, stderr := execute(t, append([]string{"serve", "--journal", "x"}, strings.Fields(args)...)...)
+		given := append([]string{"serve"}, strings.Fields(args)...)
+		if !strings.Contains(args, "--to") {
+			given = append(given, "--journal", "x")
+		}
+		status, _, stderr := execute(t, given...)
 		if status != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: status %d, %s", args, status, stderr)
 		}
@@ -80,8 +87,23 @@ func TestServe(t *testing.T) {
 	if body, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(body), `"kind":"ConfigMap"`) {
 		t.Error(string(body), err)
 	}
+	status, _, said := execute(t, "serve", "--to", "30s", "--kubeconfig", kubeconfig)
+	if want := "kubejournal: " + url + " serves the past, as of "; status != 0 || !strings.HasPrefix(said, want) {
+		t.Error(status, said)
+	}
 	cancel()
 	if status := <-ended; status != 0 || !strings.Contains(stderr.String(), "serving the past, as of the journal's last line, at "+url) {
 		t.Error(status, stderr.String())
+	}
+	status, _, said = execute(t, "serve", "--to", "30s", "--kubeconfig", kubeconfig)
+	if status != 1 || !strings.Contains(said, "no server was moved: ") {
+		t.Error(status, said)
+	}
+	if err := os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\ncurrent-context: prod\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, _, said = execute(t, "serve", "--to", "30s", "--kubeconfig", kubeconfig)
+	if status != 1 || !strings.Contains(said, "the file was not written by serve") {
+		t.Error(status, said)
 	}
 }

@@ -76,7 +76,7 @@ func TestJudgeOfEvictions(t *testing.T) {
 // TestJudgeOfFinalizers has the judge see who removed the finalizer that a deletion asks for: also who is told to.
 func TestJudgeOfFinalizers(t *testing.T) {
 	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
-	removal := &request{mark: first + 2, what: "removal of a finalizer", code: 200, uid: "U", version: "5", sent: at.Add(3), answered: at.Add(4)}
+	removal := &request{mark: first + 2, what: "removal of a finalizer", removes: "foregroundDeletion", code: 200, uid: "U", version: "5", sent: at.Add(3), answered: at.Add(4)}
 	found := &request{mark: first + 3, what: "patch without effect", code: 200, uid: "U", version: "5", sent: at.Add(3), answered: at.Add(5)}
 	deletion := &request{mark: first + 4, what: "delete", deletes: true, code: 200, uid: "U", version: "5", sent: at.Add(3), answered: at.Add(4)}
 	list := &request{mark: first + 1, what: "deletecollection", deletes: true, code: 200, ns: "shop", resource: "pods", items: []string{"V"}, names: []string{"a"}, sent: at, answered: at.Add(1)}
@@ -98,6 +98,17 @@ func TestJudgeOfFinalizers(t *testing.T) {
 		other := &request{what: "deletecollection", deletes: true, code: 200, items: []string{"U"}, sent: at.Add(later), answered: at.Add(later + 1)}
 		if is := evicted.beside(&entry{Type: "MODIFIED", UID: "U"}, []*request{other}); is != want {
 			t.Errorf("a collection deleted %v after an eviction is %q", later, is)
+		}
+	}
+	e := &entry{Type: "MODIFIED", UID: "U", ResourceVersion: "5", Resource: "pods", Namespace: "shop", Name: "a"}
+	for _, r := range []request{{code: 404, sent: at.Add(9)}, {code: 404, sent: at.Add(time.Second)}, {code: 201, sent: at.Add(9)}} {
+		r.evicts, r.deletes, r.resource, r.ns, r.name, r.answered = true, true, "pods", "shop", "a", r.sent.Add(1)
+		want := map[int]string{201: "two at once delete or evict it", 404: "beside an eviction that was refused"}[r.code]
+		if r.sent.Sub(at) >= time.Second {
+			want = ""
+		}
+		if is := evicted.beside(e, []*request{&r}); is != want {
+			t.Errorf("one that ends with %d after %v is %q", r.code, r.sent.Sub(at), is)
 		}
 	}
 }

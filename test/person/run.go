@@ -354,6 +354,7 @@ func (r *run) count(e *entry, made truth, all []*request) {
 // silent is what nobody is named for at RequestResponse, as the docs say.
 var silent = map[string]bool{
 	"two at once delete or evict it":                                          true,
+	"beside an eviction that was refused":                                     true,
 	"beside one without effect in the same moment":                            true,
 	"beside one that was given up":                                            true,
 	"given up by the client":                                                  true,

@@ -196,14 +196,16 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 	changed := strings.Contains(is.finalizers, foreground) != strings.Contains(was.finalizers, foreground)
 	var answered []*request
 	for _, r := range c.byUID[e.UID] {
-		if r.version == e.ResourceVersion && !r.deletes && (!changed || r.what == "removal of a finalizer") {
+		// One that removed the last finalizer is answered with the version from before: another request's.
+		removed := r.removes != "" && strings.Contains(was.finalizers, r.removes) && !strings.Contains(is.finalizers, r.removes)
+		if r.version == e.ResourceVersion && !r.deletes && (removed || r.removes == "" && !changed) {
 			answered = append(answered, r)
 		}
 	}
 	if t = one(e, answered); len(t.makers) > 0 {
 		return t, true
 	}
-	t = c.asking(e, "condition", func(r *request) bool { return r.evicts })
+	t = c.asking(e, "condition", func(r *request) bool { return r.evicts && !changed })
 	if len(t.makers) > 0 && t.makers[0].evicts {
 		t.what = "the condition of an eviction"
 	}
@@ -332,8 +334,8 @@ func (t truth) judge(e *entry) verdict {
 }
 
 // beside returns what else was asked for of the object, by which nobody can tell who made a line: a request that
-// overlaps with its maker's, has changed nothing and is answered with the same version; or one whose answer the client
-// did not wait for, in the seconds before.
+// overlaps with its maker's, has changed nothing and is answered with the same version; an eviction that is refused in
+// the second of another; or one whose answer the client did not wait for, in the seconds before.
 func (t truth) beside(e *entry, all []*request) string {
 	if len(t.makers) != 1 {
 		return ""
@@ -341,14 +343,17 @@ func (t truth) beside(e *entry, all []*request) string {
 	by := t.makers[0]
 	for _, r := range all {
 		together := !r.sent.After(by.answered) && !by.sent.After(r.answered)
-		if by.what == "eviction" && r.deletes { // whose answer does not name the pod: only the second tells
+		if by.what == "eviction" && r.deletes || by.deletes && r.evicts { // whose answer does not name the pod
 			together = together || r.sent.Truncate(time.Second).Equal(by.sent.Truncate(time.Second))
 		}
-		of := r.uid == e.UID || slices.Contains(r.items, e.UID)
+		named := r.resource == e.Resource && r.ns == e.Namespace && r.name == e.Name
+		of := r.uid == e.UID || slices.Contains(r.items, e.UID) || r.evicts && named
 		switch {
 		case by.deletes && r.deletes && r != by && r.ok() && together && of:
 			return "two at once delete or evict it"
-		case r == by || r.resource != e.Resource || r.ns != e.Namespace || r.name != e.Name:
+		case r == by || !named:
+		case by.what == "eviction" && r.evicts && r.code/100 == 4 && together:
+			return "beside an eviction that was refused"
 		case r.version == e.ResourceVersion && together:
 			return "beside one without effect in the same moment"
 		case r.code == 0 && !r.sent.After(by.answered) && by.sent.Sub(r.answered) < 10*time.Second:

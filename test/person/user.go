@@ -65,6 +65,7 @@ type request struct {
 	what               string // for the table
 	deletes, evicts    bool
 	resource, ns, name string
+	removes            string // a finalizer
 
 	sent, answered time.Time
 	code           int // 0 where the user did not wait for it
@@ -517,6 +518,7 @@ func (u *user) finalizers(k kind, ns, name string, o tree, at func(string) *requ
 	}
 	is := list[0].(string)
 	r := at("removal of a finalizer")
+	r.removes = is
 	if u.one(2) {
 		metadata["finalizers"] = list[1:]
 		u.send(r, http.MethodPut, path, query, asJSON, o)

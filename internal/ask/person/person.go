@@ -280,7 +280,7 @@ func weak(r *audit.Request) bool { return !r.Touched.IsZero() && !r.Touched.Befo
 // could reports whether a request whose answer has the line's version can have written it.
 func could(x *is, r *audit.Request) bool {
 	switch {
-	case r.Received.After(x.Time.Add(skew)): // the version was there
+	case r.Received.After(x.Time.Add(skew)) || r.Ended: // the version was there
 		return false
 	case strong(r):
 		return true

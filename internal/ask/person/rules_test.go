@@ -50,6 +50,8 @@ func TestRules(t *testing.T) {
 			ask("del", "delete", "", 200, "090", "120", now+answer("50", touched)), ask("patch", "patch", "", 200, "100", "110", answer("50", touched))}, "patch"},
 		"a deletion asked for again, at another version, and a patch that found that": {"MODIFIED", `"changes":[{"op":"replace","path":"/metadata/resourceVersion","old":"49","value":"50"}],`, dying, "", []string{
 			ask("again", "delete", "", 200, "100", "120", options+answer("50", "")), ask("found", "patch", "", 200, "150", "160", answer("50", ""))}, "again"},
+		"a deletion that asks for a finalizer, and an apply that gives up the last one": {"MODIFIED", `"changes":[{"op":"add","path":"/metadata/finalizers/1","value":"foregroundDeletion"}],`, dying, "", []string{
+			ask("del", "delete", "", 200, "100", "120", options+answer("50", `,"managedFields":[{"time":"2026-11-20T13:00:00Z"}]`+dying)), ask("last", "patch", "", 200, "150", "160", answer("50", touched+dying))}, "del"},
 		"a deletion, and one of the collection that listed it": {"DELETED", "", "", "", []string{
 			ask("all", "deletecollection", "", 200, "090", "190", `,"responseObject":{"kind":"PodList","items":[{"metadata":{"uid":"U"}}]}`),
 			ask("del", "delete", "", 200, "100", "120", options+gone)}, "del"},

@@ -121,10 +121,12 @@ func mustSelect(resource, group string) argument.Object {
 func (s *Server) kinds(ctx context.Context, p *past) (all apis, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if all = p.api; all == nil {
-		if all, err = p.kindsAt(ctx, s.moment()); err == nil && !s.moves() {
-			p.api = all
-		}
+	now := s.served.Load()
+	if p.of == now {
+		return p.api, nil
+	}
+	if all, err = p.kindsAt(ctx, now.moment()); err == nil && !now.moves() {
+		p.api, p.of = all, now
 	}
 	return all, err
 }

@@ -13,10 +13,45 @@ import (
 // NewToken returns a token that nobody can guess.
 func NewToken() string { return rand.Text() + rand.Text() }
 
+const name = "past" // of a kubeconfig's context, and of what it names
+
+// kubeconfig is what is read of one.
+type kubeconfig struct {
+	Context  string `json:"current-context"`
+	Clusters []struct {
+		Cluster struct {
+			Server string `json:"server"`
+		} `json:"cluster"`
+	} `json:"clusters"`
+	Users []struct {
+		User struct {
+			Token string `json:"token"`
+		} `json:"user"`
+	} `json:"users"`
+}
+
+// parseKubeconfig reports whether a file is one that WriteKubeconfig has written.
+func parseKubeconfig(text []byte) (is kubeconfig, ok bool) {
+	err := yaml.Unmarshal(text, &is)
+	return is, err == nil && is.Context == name && len(is.Clusters) == 1 && len(is.Users) == 1
+}
+
+// ReadKubeconfig returns the server that a kubeconfig of WriteKubeconfig's names, and its token; empty for none.
+func ReadKubeconfig(path string) (url, token string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", fmt.Errorf("--kubeconfig: %w", err)
+	}
+	is, ok := parseKubeconfig(text)
+	if !ok {
+		return "", "", fmt.Errorf("--kubeconfig %s: the file was not written by serve", path)
+	}
+	return is.Clusters[0].Cluster.Server, is.Users[0].User.Token, nil
+}
+
 // WriteKubeconfig writes a kubeconfig for a server at a URL, that its owner alone can read. It replaces what is there
 // at once, and no file that is not a kubeconfig for the past.
 func WriteKubeconfig(path, url, token string) error {
-	const name = "past"
 	type named map[string]any
 	user := named{}
 	if token != "" {
@@ -35,10 +70,7 @@ func WriteKubeconfig(path, url, token string) error {
 		return err
 	}
 	if old, err := os.ReadFile(path); err == nil {
-		var is struct {
-			Context string `json:"current-context"`
-		}
-		if yaml.Unmarshal(old, &is) != nil || is.Context != name {
+		if _, ok := parseKubeconfig(old); !ok {
 			return fmt.Errorf("write kubeconfig %s: the file is there and was not written by serve; name another", path)
 		}
 	}

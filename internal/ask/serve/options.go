@@ -23,7 +23,8 @@ import (
 
 // options are what a request for objects asks for.
 type options struct {
-	at     argument.Moment
+	served *served
+	at     argument.Moment // of it, at the time of the request
 	labels labels.Selector
 	fields fields.Selector
 	name   string // the one object of that name; empty for all
@@ -46,9 +47,9 @@ type options struct {
 
 // parseOptions reads the parameters of a request for objects of a kind.
 func (s *Server) parseOptions(r *http.Request, k *kind, t target) (*options, error) {
-	query := r.URL.Query()
+	query, now := r.URL.Query(), s.served.Load()
 	o := &options{
-		at: s.moment(), name: t.name, pretty: isPretty(r), resourceVersion: query.Get("resourceVersion"),
+		served: now, at: now.moment(), name: t.name, pretty: isPretty(r), resourceVersion: query.Get("resourceVersion"),
 		match: metav1.ResourceVersionMatch(query.Get("resourceVersionMatch")), watch: t.watch || truth(query, "watch"),
 		bookmarks: truth(query, "allowWatchBookmarks"),
 	}
@@ -198,7 +199,10 @@ func (o *options) resume(next string) error {
 	}
 	now := o.at.Time
 	later := !at.Time.IsZero() && !now.IsZero() && at.Time.After(now)
-	if err != nil || at.IsZero() || later || strings.ContainsRune(t.At, ' ') {
+	if err == nil && later { // it was moved
+		return expired("The provided continue parameter is of a moment that is not served any more.")
+	}
+	if err != nil || at.IsZero() || strings.ContainsRune(t.At, ' ') {
 		return badRequest("continue key is not valid")
 	}
 	if o.resourceVersion != "" && o.resourceVersion != "0" {

@@ -21,11 +21,11 @@ import (
 // source opens a cluster's journals, and opens them again where a daemon may have written to them since.
 type source struct {
 	paths  []string
-	follow bool // answer with lines that came after the journals were opened
 	notice func(string)
 	faults sync.Map // texts that notice has got of the API server's documents
 
 	mu     sync.Mutex
+	follow bool  // answer with lines that came after the journals were opened; guarded by mu
 	now    *past // guarded by mu
 	closed bool
 }
@@ -34,7 +34,8 @@ type source struct {
 type past struct {
 	mu   sync.Mutex          // a Journal is for one goroutine
 	j    *question.Journal   // guarded by mu
-	api  apis                // of a moment that does not move, nil before; guarded by mu
+	api  apis                // of a moment that does not move; guarded by mu
+	of   *served             // the moment of api, nil before; guarded by mu
 	defs map[uint64]*defined // CustomResourceDefinitions by the seq of their lines, nil for a faulty one; guarded by mu
 
 	documents []*apidocs.Documents                               // of each journal that has some; guarded by mu
@@ -116,6 +117,23 @@ func (s *source) opened(ctx context.Context) (*past, error) {
 	p.documents = s.openDocuments()
 	p.opened, p.took = time.Now(), time.Since(begun)
 	return p, nil
+}
+
+// moved opens the journals for a moment, and returns that. Of several journals, which are merged once, the latest is
+// the moment of the merge.
+func (s *source) moved(ctx context.Context, to *served) (*served, error) {
+	if to.at.IsLatest() && len(s.paths) > 1 {
+		to = newServed(argument.Moment{Time: time.Now()}, 0)
+	}
+	p, err := s.open(ctx, true)
+	if err != nil {
+		return to, err
+	}
+	s.release(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.follow = to.at.IsLatest()
+	return to, nil
 }
 
 // release gives journals back. They are closed once nobody asks them any more.

@@ -169,8 +169,14 @@ func (v *view) get(ctx context.Context, w http.ResponseWriter) error {
 func (v *view) note(l *line.Fields, item *question.Item) object {
 	o := objectOf(l, item)
 	why := o.lacks
-	if is := v.k.apiVersion(); why == "" && o.apiVersion != is {
+	switch {
+	case why != "":
+	case o.apiVersion != v.k.apiVersion():
 		why = "recorded as " + o.apiVersion + ", and given as that"
+	case v.form.kind == "" && bytes.Contains(o.raw, []byte(`"REDACTED"`)):
+		if why = "values are REDACTED, as they are in the journal"; bytes.Contains(o.raw, []byte(`"helm.sh/release.v1"`)) {
+			why += ": helm finds no release in it"
+		}
 	}
 	if why != "" {
 		v.mu.Lock()

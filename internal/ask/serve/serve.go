@@ -1,7 +1,7 @@
 // Package serve answers as a Kubernetes API server that can be read only: with what a journal's files say was there at
-// a moment. Each file of it has one job: serve.go starts and routes, guard.go says who is let in, request.go,
-// options.go and accept.go read requests, kinds.go finds what is served and discovery.go says so, read.go answers with
-// objects and lists, table.go with tables, watch.go with events, and past.go opens the journals.
+// a moment. Each file of it has one job: serve.go starts and routes, guard.go says who is let in, moment.go which moment
+// is served, request.go, options.go and accept.go read requests, kinds.go finds what is served and discovery.go says so,
+// read.go answers with objects and lists, table.go with tables, watch.go with events, and past.go opens the journals.
 package serve
 
 import (
@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +37,8 @@ type Options struct {
 type Server struct {
 	Options
 	source  *source
-	begun   time.Time
+	served  atomic.Pointer[served]
+	moving  sync.Mutex    // is held to change served
 	ending  chan struct{} // closed by Close
 	watches chan struct{} // has one for each that is open
 }
@@ -52,16 +55,20 @@ const (
 
 // New returns a server of the past, which opens its journals now.
 func New(ctx context.Context, o Options) (*Server, error) {
-	now := (o.At.IsZero() || o.At.IsLatest()) && o.From.IsZero()
 	s := &Server{
-		Options: o, begun: time.Now(), ending: make(chan struct{}), watches: make(chan struct{}, maxWatches),
-		source: &source{paths: o.Paths, notice: o.Notice, follow: now},
+		Options: o, ending: make(chan struct{}), watches: make(chan struct{}, maxWatches),
+		source: &source{paths: o.Paths, notice: o.Notice},
 	}
-	if now && len(o.Paths) > 1 {
-		// They are merged once, which takes a while: it is the moment of that.
-		s.At, s.source.follow = argument.Moment{Time: s.begun}, false
+	first := newServed(o.At, 0)
+	switch {
+	case !o.From.IsZero():
+		first = newServed(argument.Moment{Time: o.From}, o.Speed)
+	case o.At.IsZero():
+		first = newServed(argument.Latest(), 0)
 	}
-	return s, s.source.ask(ctx, func(*past) error { return nil })
+	first, err := s.source.moved(ctx, first)
+	s.served.Store(first)
+	return s, err
 }
 
 // Close lets go of the journals, and ends watches.
@@ -92,31 +99,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// moves reports whether the moment is another one later.
-func (s *Server) moves() bool { return s.source.follow || !s.From.IsZero() }
-
 // moment returns the moment that is served.
-func (s *Server) moment() argument.Moment {
-	switch {
-	case !s.From.IsZero():
-		at := s.From.Add(time.Duration(float64(time.Since(s.begun)) * s.Speed))
-		if now := time.Now(); at.After(now) {
-			at = now
-		}
-		return argument.Moment{Time: at}
-	case s.At.IsZero() || s.At.IsLatest():
-		return argument.Latest()
-	}
-	return s.At
-}
+func (s *Server) moment() argument.Moment { return s.served.Load().moment() }
 
 // When says which moment is served.
-func (s *Server) When() string {
-	if at := s.moment(); !at.IsLatest() {
-		return "as of " + at.String()
-	}
-	return "as of the journal's last line"
-}
+func (s *Server) When() string { return s.served.Load().String() }
 
 // timeOf returns the time of a moment that is none: a line, or a version of the server.
 func (s *Server) timeOf(ctx context.Context, p *past, at argument.Moment) (time.Time, error) {
@@ -160,6 +147,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route answers a request that was let in.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
+	if path == pathOfMoment {
+		return s.tellMoment(w, r)
+	}
 	if r.Method == http.MethodPost {
 		if review, ok := reviews[strings.TrimRight(path, "/")]; ok {
 			return s.review(w, r, review)

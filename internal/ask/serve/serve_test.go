@@ -65,7 +65,7 @@ func newDay(t *testing.T) *day {
 	d.list(d.teams, `{"apiVersion":"example.com/v1","kind":"Team","metadata":{"name":"red","namespace":"a","uid":"f1"},`+
 		`"spec":{"colour":"red","good":true,"ratio":1,"since":"2026-11-22T11:00:00Z","size":3.0}}`,
 		`{"apiVersion":"example.com/v1","kind":"Team","metadata":{"name":"blue","namespace":"a","uid":"f2"},"spec":{"colour":{"x":1}}}`)
-	d.list(d.secrets, `{"metadata":{"name":"key","namespace":"a","uid":"c1"},"data":{"password":"c2VjcmV0"},"type":"Opaque"}`)
+	d.list(d.secrets, `{"metadata":{"name":"key","namespace":"a","uid":"c1"},"data":{"password":"REDACTED"},"type":"Opaque"}`)
 	d.at(1)
 	d.pods.Put("kubectl", pod("a", "db1", "3", "n2", "Running"))
 	d.at(2)
@@ -360,6 +360,12 @@ func TestWarnings(t *testing.T) {
 		t.Error(got, r.Header)
 	}
 	if r := ask(t, s, "/api/v1/pods"); r.Header.Get("Warning") != "" {
+		t.Error(r.Header)
+	}
+	if r := ask(t, s, "/api/v1/secrets", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"); r.Header.Get("Warning") != "" {
+		t.Error(r.Header)
+	}
+	if r := ask(t, s, "/api/v1/secrets"); !strings.Contains(r.Header.Get("Warning"), "secrets a/key: values are REDACTED, as they are in the journal\"") {
 		t.Error(r.Header)
 	}
 	early := serveAt(t, d, noon.Add(-time.Hour))

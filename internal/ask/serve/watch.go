@@ -155,7 +155,7 @@ func (x *watcher) run(ctx context.Context) error {
 				}
 			}
 		}
-		if !x.s.moves() {
+		if !x.served.moves() {
 			ticks.Reset(bookmark)
 		}
 		select {
@@ -163,6 +163,8 @@ func (x *watcher) run(ctx context.Context) error {
 			return nil
 		case <-x.s.ending:
 			return nil
+		case <-x.served.moved:
+			return x.expire("too old resource version: another moment is served")
 		case <-ticks.C:
 		}
 	}
@@ -170,7 +172,7 @@ func (x *watcher) run(ctx context.Context) error {
 
 // events sends what has come up to the moment. It reports whether the watch goes on.
 func (x *watcher) events(ctx context.Context) (bool, error) {
-	at := x.s.moment()
+	at := x.served.moment()
 	x.p.mu.Lock()
 	events, err := x.p.j.EventsAfter(ctx, &x.all, x.pos, at)
 	x.p.mu.Unlock()
@@ -179,8 +181,7 @@ func (x *watcher) events(ctx context.Context) (bool, error) {
 	}
 	for _, e := range events {
 		if e.Type == index.Gap {
-			text := encodeStatus(statusOf(expired("too old resource version: the journal has a gap there")))
-			return false, x.write("ERROR", text)
+			return false, x.expire("too old resource version: the journal has a gap there")
 		}
 		typ, text, err := x.event(ctx, &e)
 		if err == nil && typ != "" {
@@ -194,6 +195,11 @@ func (x *watcher) events(ctx context.Context) (bool, error) {
 		}
 	}
 	return true, x.flush()
+}
+
+// expire tells the client to list again.
+func (x *watcher) expire(text string) error {
+	return errors.Join(x.write("ERROR", encodeStatus(statusOf(expired(text)))), x.flush())
 }
 
 // event returns the event of a line, if its object is selected, or was.
@@ -235,7 +241,7 @@ func (x *watcher) event(ctx context.Context, e *question.Event) (typ string, tex
 			typ = "ADDED"
 		}
 	}
-	if now := x.s.moment().Time; !now.IsZero() {
+	if now := x.served.moment().Time; !now.IsZero() {
 		x.now = now
 	}
 	text, err = x.item(objectOf(l, &item))

@@ -24,6 +24,9 @@ type Request struct {
 	UID, Version string
 	// Removed reports that the answer is a Status that names the object: it is gone.
 	Removed bool
+	// Ended reports that a write left the object, of which the deletion was asked for, without a finalizer: the server
+	// removes it then, and the answer has the version that was there before.
+	Ended bool
 	// Before is the version of the object in the request: a write is refused if that is not the present one.
 	Before string
 	// Failed reports that the answer is a fault of the server, or that nobody waited for it: the request may have
@@ -198,6 +201,11 @@ func (r *Request) takeAnswer(answer []byte) {
 		return
 	}
 	of := rawjson.Pick(is[1], "uid", "resourceVersion", "managedFields", "name")
+	end := rawjson.Pick(is[1], "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers")
+	r.Ended = (r.Verb == "update" || r.Verb == "patch") && end[0] != nil && string(end[1]) == "0"
+	for range rawjson.Elements(end[2]) {
+		r.Ended = false
+	}
 	if uid := text(of[0]); uid != "" {
 		r.UID, r.Version, r.Removed = uid, text(of[1]), false
 	}

@@ -108,7 +108,7 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 			report(out, q.name, "kubejournal", c, c.wall.Seconds(), int(rows), read)
 		}
 	}
-	return nil
+	return a.served(out, program, at, count)
 }
 
 // unindexed asks the program what the files are made of without their indexes, so that it reads all of them.

@@ -86,6 +86,17 @@ var questions = []struct{ of, name string }{
 	{"verify", "index --verify, which reads all"},
 }
 
+// requests are what a server of the past is asked.
+var requests = []struct{ of, name string }{
+	{"start", "serve: the start"},
+	{"namespace", "serve: a namespace's pods, JSON"},
+	{"namespace-table", "serve: a namespace's pods, table"},
+	{"20-clients", "serve: the same for 20 clients at once, until the last has it"},
+	{"all-table", "serve: all 20,000 pods, table, in pages of 500"},
+	{"all-json", "serve: all 20,000 pods, JSON, in pages of 500"},
+	{"20-clients-all", "serve: all 20,000 pods as a table for 20 clients at once"},
+}
+
 func goalRows() []row {
 	var memory []measure
 	for _, q := range questions {
@@ -181,6 +192,12 @@ func goalRows() []row {
 			otherWays("history"), []goal{{most: 0.05}},
 		},
 		{"why a pod is gone", "s", ask("why", "kubejournal", "s"), nil, []goal{{most: 0.3}}},
+		{"serve: a namespace's pods, table", "s", ask("namespace-table", "serve", "s"),
+			[]beside{{name: "get, a process each", of: ask("namespace-table", "kubejournal", "s")}}, []goal{{most: 0.2}}},
+		{"serve: all 20,000 pods, table, in pages of 500", "s", ask("all-table", "serve", "s"),
+			[]beside{{name: "get, a process each", of: ask("all-table", "kubejournal", "s")}}, []goal{{most: 1}}},
+		{"serve: memory of all requests but those of 20 clients", "MiB", ask("all-table", "serve", "rss-MiB"), nil,
+			[]goal{{most: 100}}},
 		{"memory of these and of blame and diff, the most", "MiB", ask("all-table", "kubejournal", "rss-MiB"), nil,
 			[]goal{{most: 100, every: memory}}},
 		{"indexes, of the bytes of lines", "%", rotate("all", "index-%"), nil, []goal{{most: 2}}},
@@ -204,6 +221,10 @@ func askRows() (rows []row) {
 	for _, q := range questions {
 		rows = append(rows, row{q.name, "s", ask(q.of, "kubejournal", "s"), nil, nil},
 			row{q.name + ", memory", "MiB", ask(q.of, "kubejournal", "rss-MiB"), nil, nil})
+	}
+	for _, q := range requests {
+		rows = append(rows, row{q.name, "s", ask(q.of, "serve", "s"), nil, nil},
+			row{q.name + ", memory", "MiB", ask(q.of, "serve", "rss-MiB"), nil, nil})
 	}
 	grep := beside{name: "zcat | grep", of: ask("grep", "zcat-grep", "MB/s")}
 	rows = append(rows, row{"history --grep, bytes of lines", "MB/s", ask("grep", "kubejournal", "MB/s"), []beside{grep}, nil})
