@@ -115,6 +115,7 @@ func (s *stage) seen() (is said, at time.Time) {
 				case m.Since.Before(begun) && m.Until.After(at):
 					return nil
 				case m.Since.After(begun):
+					s.t.Logf("begun %s, ended %s, moment since %s", begun, at, m.Since)
 					return program.Final(errors.New("what is served has changed meanwhile"))
 				}
 			}

@@ -30,11 +30,10 @@ import (
 const (
 	askEvery = time.Minute
 	// askAgain is how soon the server is asked again once something has changed: what belongs to a change does not all
-	// come at once. While it goes on changing that doubles, up to askRarely: who may add an API cannot keep the daemon
-	// or the server busy.
-	askAgain  = 2 * time.Second
-	askRarely = 5 * time.Minute
-	calm      = time.Minute // without a change after a pause, after which the next one is seen as soon again
+	// come at once. While it goes on changing that doubles, up to askEvery: who may add an API cannot keep the daemon or
+	// the server busy.
+	askAgain = 2 * time.Second
+	calm     = time.Minute // without a change, after which the next one is seen as soon again
 	// attempts is how often in a round what the server serves may change before it is recorded as it is.
 	attempts  = 3
 	tidyEvery = time.Hour
@@ -105,38 +104,39 @@ func (r *Recorder) Changed() {
 func (r *Recorder) Run(ctx context.Context) {
 	defer func() { _ = r.file.Close() }() // it is synced, and what follows claims less
 	var last time.Time                    // of a change
-	pause := askAgain
+	least, pause := askAgain, askAgain    // until the next round, with Changed and without
 	for {
 		changed, err := r.round(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		r.note(err)
-		switch now := time.Now(); {
-		case changed && now.Sub(last) < calm+pause:
-			pause, last = min(2*pause, askRarely), now
+		now := time.Now()
+		switch {
+		case now.Sub(last) > calm+least:
+			least = askAgain
 		case changed:
-			pause, last = askAgain, now
-		default:
-			pause = min(2*pause, askEvery)
+			least = min(2*least, askEvery)
 		}
-		if !r.wait(ctx, pause) {
+		if pause = min(2*pause, askEvery); changed {
+			pause, last = least, now
+		}
+		if !r.wait(ctx, least, pause) {
 			return
 		}
 	}
 }
 
 // wait waits for the next round, and reports whether there is one.
-func (r *Recorder) wait(ctx context.Context, pause time.Duration) bool {
-	next := time.NewTimer(pause)
-	defer next.Stop()
-	changed := r.changed
-	if pause > askEvery {
-		changed = nil
+func (r *Recorder) wait(ctx context.Context, least, pause time.Duration) bool {
+	if !client.Sleep(ctx, least) {
+		return false
 	}
+	next := time.NewTimer(pause - least)
+	defer next.Stop()
 	select {
 	case <-next.C:
-	case <-changed:
+	case <-r.changed:
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil

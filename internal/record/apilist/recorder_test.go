@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -219,6 +220,58 @@ func TestChangesMeanwhile(t *testing.T) {
 		t.Fatal("it was asked once")
 	}
 	r.same()
+}
+
+// TestPace has a server that serves the same be asked once a minute, or soon after Changed, and one that changes all the
+// time hardly more often.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecording(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.Run(ctx)
+		}()
+		rounds := 0
+		r.server.changes = func(path string) {
+			if path == "/api" {
+				rounds++
+			}
+		}
+		during := func(d time.Duration, least, most int) {
+			t.Helper()
+			rounds = 0
+			time.Sleep(d) //nolint:forbidigo // the time of a synctest bubble
+			synctest.Wait()
+			if rounds < least || rounds > most {
+				t.Errorf("asked %d times in %s, want %d to %d", rounds, d, least, most)
+			}
+		}
+		during(10*time.Minute, 10, 17)
+		during(time.Hour, 59, 61)
+		r.server.serve("apps/v1", `{"apps":2}`)
+		r.Changed()
+		during(time.Second, 2, 2) // and again, until it is the same
+		r.same()
+		during(time.Hour, 60, 67)
+		n := 0
+		changes := r.server.changes
+		r.server.changes = func(path string) {
+			changes(path)
+			if path == "/api" {
+				n++
+				r.server.docs["/api"] = fmt.Sprintf(`{"api":%d}`, n)
+				r.Changed()
+			}
+		}
+		during(time.Hour, 60, 70*(attempts+1))
+		r.server.changes = changes
+		during(5*time.Minute, 5, 12)
+		r.same()
+		cancel()
+		<-ended
+	})
 }
 
 func TestMissing(t *testing.T) {
