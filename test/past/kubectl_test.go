@@ -97,37 +97,34 @@ func (s *stage) past(at time.Time) said {
 	return is
 }
 
-// seen has kubectl ask the API server while it serves the same all the time, as the daemon saw it.
+// seen has kubectl ask the API server while it serves the same all the time, as the daemon saw it. What it serves goes on
+// changing for a while after a definition has.
 func (s *stage) seen() (is said, at time.Time) {
 	s.t.Helper()
-	if err := program.Eventually(s.t.Context(), patience, "the daemon asks before and after kubectl", func() error {
+	for range 10 {
 		begun := time.Now()
 		is = s.kubectl(s.cluster.Kubeconfig(), slices.Values(commands))
 		at = time.Now()
-		if err := program.Eventually(s.t.Context(), patience, "the daemon asks", func() error {
+		same := false
+		s.until("the daemon has asked", func() bool {
 			d, err := apidocs.Open(filepath.Join(s.dir, "journal.jsonl"))
 			if err != nil {
-				return program.Final(err)
+				s.t.Fatal(err)
 			}
 			defer d.Close()
 			for _, m := range d.Spans() {
-				switch {
-				case m.Since.Before(begun) && m.Until.After(at):
-					return nil
-				case m.Since.After(begun):
-					s.t.Logf("begun %s, ended %s, moment since %s", begun, at, m.Since)
-					return program.Final(errors.New("what is served has changed meanwhile"))
+				if same = m.Since.Before(begun) && m.Until.After(at); same || m.Since.After(begun) {
+					return true
 				}
 			}
-			return errors.New("not yet")
-		}); err != nil {
-			return errors.New(err.Error()) // and try again
+			return false
+		})
+		if same {
+			return is, at
 		}
-		return nil
-	}); err != nil {
-		s.t.Fatal(err)
 	}
-	return is, at
+	s.t.Fatal("the API server serves something else again and again")
+	return nil, at
 }
 
 const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replica":1}}`
