@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ import (
 
 // server serves documents, each with an ETag if it has one.
 type server struct {
+	sync.Mutex
 	docs    map[string]string // by path
 	codes   map[string]int    // refusals, by path
 	err     error             // of each request
@@ -34,6 +36,8 @@ type server struct {
 }
 
 func (s *server) Document(_ context.Context, path, hash, accept, etag string) (*client.Document, error) {
+	s.Lock()
+	defer s.Unlock()
 	s.asked = append(s.asked, path)
 	if s.changes != nil {
 		s.changes(path)
@@ -228,26 +232,29 @@ func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecording(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			r.Run(ctx)
-		}()
 		rounds := 0
 		r.server.changes = func(path string) {
 			if path == "/api" {
 				rounds++
 			}
 		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.Run(ctx)
+		}()
 		during := func(d time.Duration, least, most int) {
 			t.Helper()
 			rounds = 0
+			r.server.Unlock()
 			time.Sleep(d) //nolint:forbidigo // the time of a synctest bubble
 			synctest.Wait()
+			r.server.Lock()
 			if rounds < least || rounds > most {
 				t.Errorf("asked %d times in %s, want %d to %d", rounds, d, least, most)
 			}
 		}
+		r.server.Lock()
 		during(10*time.Minute, 10, 17)
 		during(time.Hour, 59, 61)
 		r.server.serve("apps/v1", `{"apps":2}`)
@@ -269,6 +276,7 @@ func TestPace(t *testing.T) {
 		r.server.changes = changes
 		during(5*time.Minute, 5, 12)
 		r.same()
+		r.server.Unlock()
 		cancel()
 		<-ended
 	})
