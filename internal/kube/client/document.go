@@ -43,7 +43,7 @@ func (c *Client) Document(ctx context.Context, path, hash, accept, etag string) 
 		of.Param("hash", hash)
 	}
 	ctx, cancel := context.WithTimeout(ctx, documentWait)
-	response, err := answered(ctx, cancel, func(ctx context.Context) (*http.Response, error) {
+	do := func(ctx context.Context) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, of.URL().String(), http.NoBody)
 		if err != nil {
 			return nil, err
@@ -53,7 +53,8 @@ func (c *Client) Document(ctx context.Context, path, hash, accept, etag string) 
 			r.Header.Set("If-None-Match", etag)
 		}
 		return c.http.Do(r)
-	})
+	}
+	response, err := answered(ctx, cancel, do) //nolint:bodyclose // Close does
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("get %s: %w", path, err)

@@ -30,8 +30,8 @@ import (
 const (
 	askEvery = time.Minute
 	// askAgain is how soon the server is asked again once something has changed: what belongs to a change does not all
-	// come at once. While it goes on changing that doubles, up to askEvery: who may add an API cannot keep the daemon or
-	// the server busy.
+	// come at once. While it goes on changing that doubles, up to askEvery: who may add an API cannot keep the daemon
+	// or the server busy.
 	askAgain = 2 * time.Second
 	calm     = time.Minute // without a change, after which the next one is seen as soon again
 	// attempts is how often in a round what the server serves may change before it is recorded as it is.
