@@ -90,7 +90,7 @@ func (f *serveFlags) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(256 << 20) // of several requests at once
+		debug.SetMemoryLimit(64 << 20) // a bound that it keeps to, unless several ask for much at once
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {

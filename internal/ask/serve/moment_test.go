@@ -115,3 +115,49 @@ func TestMoveReplay(t *testing.T) {
 	}
 	answered(t, s, 400, "PUT "+pathOfMoment+` {"at":"seq:5"}`, "Content-Type", jsonType)
 }
+
+// Rows of tables and lists are kept: what is asked for again is answered the same, and nothing of another moment, form or
+// page.
+func TestKept(t *testing.T) {
+	d := newDay(t)
+	s := serveAt(t, d, minute(3.5))
+	const accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	table := func(path string) string { return answered(t, s, 200, path, "Accept", accept) }
+	seen := map[string]string{}
+	for round := range 3 {
+		for _, path := range []string{
+			"/apis/example.com/v1/teams", "/apis/example.com/v1/teams?includeObject=None", "/apis/example.com/v1/teams?includeObject=Object",
+			"/apis/example.com/v1/namespaces/a/teams?limit=1", "/api/v1/pods", "/api/v1/pods?fieldSelector=metadata.name%3Ddb1", "/api/v1/namespaces/a-b/pods",
+		} {
+			got := table(path)
+			for before, was := range seen {
+				if (before == path) != (was == got) {
+					t.Errorf("round %d: %s: %s, and of %s %s", round, path, got, before, was)
+				}
+			}
+			seen[path] = got
+		}
+	}
+	if got := seen["/apis/example.com/v1/teams"]; !strings.Contains(got, `"63m"`) {
+		t.Error(got)
+	}
+	if err := s.Move(t.Context(), argument.Moment{Time: minute(0.6)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := table("/api/v1/pods"); !strings.Contains(got, `"web1"`) || strings.Contains(seen["/api/v1/pods"], `"web1"`) {
+		t.Error(got)
+	}
+	if got := table("/apis/example.com/v1/teams"); !strings.Contains(got, `"60m"`) {
+		t.Error(got)
+	}
+	_, metadata := names(t, answered(t, s, 200, "/apis/example.com/v1/teams?limit=1"))
+	if err := s.Move(t.Context(), argument.Moment{Time: minute(3.5)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := table("/apis/example.com/v1/teams"); got != seen["/apis/example.com/v1/teams"] {
+		t.Error(got)
+	}
+	if got := table("/apis/example.com/v1/teams?limit=1&continue=" + metadata["continue"].(string)); !strings.Contains(got, `"60m"`) {
+		t.Error(got)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,11 +34,14 @@ type source struct {
 
 // past is the journals as they were opened at one time.
 type past struct {
-	mu   sync.Mutex          // a Journal is for one goroutine
-	j    *question.Journal   // guarded by mu
-	api  apis                // of a moment that does not move; guarded by mu
-	of   *served             // the moment of api, nil before; guarded by mu
-	defs map[uint64]*defined // CustomResourceDefinitions by the seq of their lines, nil for a faulty one; guarded by mu
+	mu   sync.Mutex        // a Journal is for one goroutine
+	j    *question.Journal // guarded by mu
+	api  apis              // of a moment that does not move; guarded by mu
+	of   *served           // the moment of api, nil before; guarded by mu
+	rows rows
+
+	lists []*objects          // of the last questions; guarded by mu
+	defs  map[uint64]*defined // CustomResourceDefinitions by the seq of their lines, nil for a faulty one; under mu
 
 	documents []*apidocs.Documents                               // of each journal that has some; guarded by mu
 	discovery map[apidocs.Sum]*discoveryv2.APIGroupDiscoveryList // those that were read; guarded by mu
@@ -188,13 +193,51 @@ func (s *source) with(p *past, fn func(*past) error) error {
 	return fn(p)
 }
 
-// state returns the selected objects at a moment.
-func (p *past) state(
-	ctx context.Context, s *argument.Selection, at argument.Moment,
-) (*question.State, error) {
+// objects are the selected ones at a moment, each once, in the order in which a Kubernetes API server lists them: that
+// of its keys. They are not to be changed.
+type objects struct {
+	of     string // question
+	items  []question.Item
+	gone   int // that were there too, and of which no line is left
+	doubts []question.Doubt
+}
+
+// maxObjects is how many questions are kept with their answers: clients read a list page by page.
+const maxObjects = 4
+
+// objects returns the selected objects at a moment. A selection names a resource, and may name an object and a
+// namespace.
+func (p *past) objects(
+	ctx context.Context, s *argument.Selection, at argument.Moment, namespaced bool,
+) (*objects, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.j.State(ctx, s, at)
+	of := fmt.Sprintf("%#v %q %s", s.Objects, s.Namespaces, at.Text())
+	for _, o := range p.lists {
+		if o.of == of {
+			return o, nil
+		}
+	}
+	st, err := p.j.State(ctx, s, at)
+	if err != nil {
+		return nil, err
+	}
+	o := &objects{of: of, items: st.Items[:0], doubts: st.Doubts}
+	for _, i := range st.Items {
+		switch {
+		case i.Gone:
+			o.gone++
+		case !namespaced || i.Namespace != "":
+			o.items = append(o.items, i)
+		}
+	}
+	slices.SortFunc(o.items, func(a, b question.Item) int { return strings.Compare(keyOf(&a), keyOf(&b)) })
+	o.items = slices.CompactFunc(o.items, func(a, b question.Item) bool { return keyOf(&a) == keyOf(&b) })
+	if !at.IsLatest() { // which is another one the next time
+		p.lists = append(p.lists, o)
+		p.lists = p.lists[max(len(p.lists)-maxObjects, 0):]
+	}
+	return o, nil
 }
 
 func (p *past) position(ctx context.Context, s *argument.Selection, at argument.Moment) (*question.Position, error) {

@@ -75,24 +75,16 @@ func (s *Server) view(ctx context.Context, p *past, k *kind, t target, o *option
 // items returns the objects that may be asked for, in the order in which a Kubernetes API server lists them, which is
 // that of its keys, and notes what is in doubt.
 func (v *view) items(ctx context.Context) ([]question.Item, error) {
-	st, err := v.p.state(ctx, &v.of, v.at)
+	o, err := v.p.objects(ctx, &v.of, v.at, v.k.Namespaced)
 	if err != nil {
 		return nil, err
 	}
-	items, gone := st.Items[:0], 0
-	for i := range st.Items {
-		switch item := &st.Items[i]; {
-		case item.Gone:
-			gone++
-		case v.k.Namespaced && item.Namespace == "":
-		case !v.matchesNames(item):
-		default:
-			items = append(items, *item)
-		}
+	v.doubt(o.doubts, o.gone)
+	if v.named() == 0 {
+		return o.items, nil
 	}
-	v.doubt(st.Doubts, gone)
-	slices.SortFunc(items, func(a, b question.Item) int { return strings.Compare(keyOf(&a), keyOf(&b)) })
-	return slices.CompactFunc(items, func(a, b question.Item) bool { return keyOf(&a) == keyOf(&b) }), nil
+	items := slices.Clone(o.items)
+	return slices.DeleteFunc(items, func(i question.Item) bool { return !v.matchesNames(&i) }), nil
 }
 
 // keyOf returns the key of an object below that of its resource.
@@ -168,19 +160,18 @@ func (v *view) get(ctx context.Context, w http.ResponseWriter) error {
 // note returns the object of a line, and notes what it lacks.
 func (v *view) note(l *line.Fields, item *question.Item) object {
 	o := objectOf(l, item)
-	why := o.lacks
 	switch {
-	case why != "":
+	case o.lacks != "":
 	case o.apiVersion != v.k.apiVersion():
-		why = "recorded as " + o.apiVersion + ", and given as that"
+		o.lacks = "recorded as " + o.apiVersion + ", and given as that"
 	case v.form.kind == "" && bytes.Contains(o.raw, []byte(`"REDACTED"`)):
-		if why = "values are REDACTED, as they are in the journal"; bytes.Contains(o.raw, []byte(`"helm.sh/release.v1"`)) {
-			why += ": helm finds no release in it"
+		if o.lacks = "values are REDACTED, as they are in the journal"; bytes.Contains(o.raw, []byte(`"helm.sh/release.v1"`)) {
+			o.lacks += ": helm finds no release in it"
 		}
 	}
-	if why != "" {
+	if o.lacks != "" {
 		v.mu.Lock()
-		v.lacks[why] = append(v.lacks[why], keyOf(item))
+		v.lacks[o.lacks] = append(v.lacks[o.lacks], keyOf(item))
 		v.mu.Unlock()
 	}
 	return o
@@ -256,37 +247,45 @@ func (v *view) each(
 		if v.limit > 0 && !v.selective() {
 			n = min(n, v.limit+1)
 		}
-		if err := v.p.describe(ctx, items[:n]); err != nil {
+		batch := slices.Clone(items[:n]) // others read them too
+		if err := v.p.describe(ctx, batch); err != nil {
 			return err
 		}
 		size := int64(0)
-		for i := range items[:n] {
-			if size += items[i].Size; size > batchBytes && i > 0 {
+		for i := range batch {
+			if size += batch[i].Size; size > batchBytes && i > 0 {
 				n = i
 				break
 			}
 		}
-		texts := make([][]byte, n)
-		err := v.p.read(ctx, items[:n], func(i int, l *line.Fields) (err error) {
+		batch, texts := batch[:n], make([][]byte, n)
+		unread, of := v.known(batch, texts)
+		err := v.p.read(ctx, unread, func(i int, l *line.Fields) (err error) {
+			if of != nil {
+				i = of[i]
+			}
 			if v.selective() {
 				matches, known := selects.Match(l)
 				if !known {
 					v.mu.Lock()
 					const why = "not known whether it is selected: truncated"
-					v.lacks[why] = append(v.lacks[why], keyOf(&items[i]))
+					v.lacks[why] = append(v.lacks[why], keyOf(&batch[i]))
 					v.mu.Unlock()
 				}
 				if !matches {
 					return nil
 				}
 			}
-			texts[i], err = v.item(v.note(l, &items[i]))
+			o := v.note(l, &batch[i])
+			if texts[i], err = v.item(o); of != nil && err == nil && o.lacks == "" {
+				v.p.rows.keep(v.row(&batch[i]), texts[i])
+			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		more, err := fn(items[:n], texts)
+		more, err := fn(batch, texts)
 		if err != nil || !more {
 			return err
 		}

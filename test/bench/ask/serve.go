@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +62,7 @@ func (a *archive) served(out io.Writer, binary string, at string, count int) (er
 			}
 			is, err := p.CPU()
 			most, unread := p.Memory("VmHWM")
-			if err = errors.Join(err, unread); err != nil {
+			if err := errors.Join(err, unread); err != nil {
 				return err
 			}
 			c.cpu, c.memory = is-was, most[0]>>10
@@ -106,7 +105,8 @@ const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
 // list reads a list in pages of 500, as kubectl does, and returns how many objects it has.
 func list(address, accept string) (n int, err error) {
 	for next := ""; ; {
-		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address+"?limit=500&continue="+next, http.NoBody)
+		page := address + "?limit=500&continue=" + next
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, page, http.NoBody)
 		if err != nil {
 			return n, err
 		}
@@ -120,18 +120,18 @@ func list(address, accept string) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		var page struct {
+		var of struct {
 			Metadata    struct{ Continue string }
 			Items, Rows []json.RawMessage
 		}
-		if err := json.Unmarshal(body, &page); err != nil || answer.StatusCode != http.StatusOK {
+		if err := json.Unmarshal(body, &of); err != nil || answer.StatusCode != http.StatusOK {
 			return n, fmt.Errorf("%s: %s: %.200s: %w", address, answer.Status, body, err)
 		}
-		if w := answer.Header.Values("Warning"); slices.ContainsFunc(w, func(w string) bool { return strings.Contains(w, "not covered") }) {
+		if w := answer.Header.Get("Warning"); strings.Contains(w, "not covered") {
 			return n, fmt.Errorf("%s: %s", address, w)
 		}
-		n += len(page.Items) + len(page.Rows)
-		if next = page.Metadata.Continue; next == "" {
+		n += len(of.Items) + len(of.Rows)
+		if next = of.Metadata.Continue; next == "" {
 			return n, nil
 		}
 	}
