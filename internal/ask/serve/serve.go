@@ -1,8 +1,8 @@
 // Package serve answers as a Kubernetes API server that can be read only: with what a journal's files say was there at
 // a moment. Each file of it has one job: serve.go starts and routes, guard.go says who is let in, and moment.go which
-// moment is served; request.go, options.go and accept.go read requests; kinds.go finds what is served, and discovery.go
-// says so; read.go answers with objects and lists, table.go with tables, watch.go with events; past.go opens the
-// journals, and rows.go keeps what was answered.
+// moment is served; request.go, options.go and accept.go read requests; kinds.go finds what is served, discovery.go
+// says so, and documents.go gives what the API server said of itself; read.go answers with objects and lists, table.go
+// with tables, watch.go with events; past.go opens the journals, and rows.go keeps what was answered.
 package serve
 
 import (
