@@ -255,8 +255,11 @@ func (m *matching) entry(f *found) (e audit.Entry, ok bool) {
 }
 
 // left returns the requests that fit a line, but for those that have made another one, as no other request fits that.
+// The deletion of a collection makes one for each object.
 func (m *matching) left(f *found) []*audit.Request {
-	return slices.DeleteFunc(slices.Clone(f.all), func(r *audit.Request) bool { return m.alone[fit{r, f.of}] == 1 })
+	return slices.DeleteFunc(slices.Clone(f.all), func(r *audit.Request) bool {
+		return r.Verb != "deletecollection" && m.alone[fit{r, f.of}] == 1
+	})
 }
 
 // second cuts a time down to what the server notes of it.

@@ -140,3 +140,27 @@ func TestOneAfterTheOther(t *testing.T) {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
+
+// TestCollectionOfTwo deletes a collection of two objects, and one of them by its name at the same time: that the
+// collection's deletion has removed the other one says nothing of this one.
+func TestCollectionOfTwo(t *testing.T) {
+	var lines, log strings.Builder
+	for i, uid := range []string{"V", "U"} {
+		fmt.Fprintf(&lines, `{"seq":%d,"time":"2026-11-20T14:00:10.%dZ","type":"DELETED","origin":"watch","id":"%s/5/DELETED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","namespace":"shop","name":%q,"uid":%q,"resourceVersion":"5","object":{"metadata":{"creationTimestamp":"2026-11-20T13:00:00Z"}}}`+"\n",
+			i+1, 2+i, uid, "web-"+uid, uid)
+	}
+	event := `{"kind":"Event","auditID":%q,"stage":"ResponseComplete","requestURI":"/x","verb":%q,"user":{"username":"u"},"objectRef":{"resource":"pods","namespace":"shop"%s},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-20T14:00:10.1Z","stageTimestamp":"2026-11-20T14:00:10.4Z",%s}` + "\n"
+	fmt.Fprintf(&log, event, "all", "deletecollection", "", `"responseObject":{"kind":"PodList","items":[{"metadata":{"uid":"U"}},{"metadata":{"uid":"V"}}]}`)
+	fmt.Fprintf(&log, event, "one", "delete", `,"name":"web-U"`, `"responseObject":{"kind":"Pod","metadata":{"uid":"U","resourceVersion":"4"}}`)
+	journal := filepath.Join(t.TempDir(), "journal.jsonl")
+	if err := os.WriteFile(journal, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, e := range match(t, journal, []byte(log.String())).Entries {
+		got += fmt.Sprint(e.Seq, e.AuditID, " ")
+	}
+	if want := "1all 2 "; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
