@@ -514,7 +514,7 @@ func TestPipelinePatterns(t *testing.T) {
 			count++
 			for name, lines := range map[string]bool{
 				rotated: true, rotated + ".gz": true, "journal.jsonl": true, rotated + ".index": false, "." + rotated + ".gz.tmp": false,
-				"." + rotated + ".index.tmp": false, "journal.jsonl.coverage": false, ".journal.jsonl.owner": false,
+				"." + rotated + ".index.tmp": false, "journal.jsonl.coverage": false, "journal.jsonl.api": false, ".journal.jsonl.owner": false,
 			} {
 				if is, err := filepath.Match(string(m[1]), name); err != nil || is && !lines {
 					t.Errorf("%s: %s matches %s: %v", path, m[1], name, err)

@@ -61,4 +61,5 @@ func (j *Journal) noticeStrangers() {
 	}
 	say(coverage.Path(j.path))
 	say(segment.AuditPath(j.path))
+	say(segment.APIPath(j.path))
 }

@@ -3,24 +3,16 @@ package serve
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
-
-	"kubejournal/internal/ask/argument"
 )
 
-// Documents are what the API server said of itself: versions, discovery, OpenAPI.
-type Documents interface {
-	// Document returns what was answered at a path at a moment, and its media type, for a client that accepts some.
-	// There is none where body is nil.
-	Document(at argument.Moment, path, accept string) (body []byte, mediaType string, err error)
-}
-
-// verbs are what can be done with objects of the past.
-var verbs = []string{"get", "list", "watch"}
+// reading is what can be done with objects of the past.
+var reading = []string{"get", "list", "watch"}
 
 // assumed is the version of Kubernetes that is named where the journal does not have the server's: the one whose
 // resources package builtin knows.
@@ -93,6 +85,31 @@ func versions(all apis, group string) (names []string) {
 	return names
 }
 
+// of returns the resources of a version.
+func (a apis) of(group, version string) (all apis) {
+	for _, k := range a {
+		if k.Group == group && k.Version == version && k.Resource.Resource != "" {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// verbs returns what can be done with the objects of a kind. What could not be read is named as it was: nothing of it
+// can be done.
+func (k *kind) verbs() []string {
+	if k.said == nil {
+		return reading
+	}
+	is := slices.DeleteFunc(slices.Clone(reading), func(verb string) bool {
+		return !slices.Contains(k.said.Verbs, verb)
+	})
+	if len(is) == 0 {
+		return k.said.Verbs
+	}
+	return is
+}
+
 func groupOf(all apis, group string) metav1.APIGroup {
 	g := metav1.APIGroup{Name: group}
 	for _, v := range versions(all, group) {
@@ -116,17 +133,15 @@ func (s *Server) discoverGroup(w http.ResponseWriter, r *http.Request, all apis,
 func (s *Server) discoverVersion(w http.ResponseWriter, r *http.Request, all apis, group, version string) error {
 	list := metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
-		GroupVersion: strings.TrimPrefix(group+"/"+version, "/"),
+		GroupVersion: strings.TrimPrefix(group+"/"+version, "/"), APIResources: []metav1.APIResource{},
 	}
-	for _, k := range all {
-		if k.Group == group && k.Version == version {
-			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: k.Resource.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind,
-				Verbs: verbs, ShortNames: k.ShortNames, Categories: k.Categories,
-			})
-		}
+	for _, k := range all.of(group, version) {
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: k.Resource.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind,
+			Verbs: k.verbs(), ShortNames: k.ShortNames, Categories: k.Categories,
+		})
 	}
-	if list.APIResources == nil {
+	if _, known := all.find(group, version, ""); !known {
 		return errNoPath
 	}
 	return writeDocument(w, r, list)
@@ -141,20 +156,20 @@ func aggregated(all apis, f form) discoveryv2.APIGroupDiscoveryList {
 		g := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: group}}
 		for _, version := range versions(all, group) {
 			v := discoveryv2.APIVersionDiscovery{Version: version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
-			for _, k := range all {
-				if k.Group != group || k.Version != version {
-					continue
-				}
+			for _, k := range all.of(group, version) {
 				kind := &metav1.GroupVersionKind{Kind: k.Kind} // of this group and version, as the server has it
 				if k.Custom {
 					kind.Group, kind.Version = group, version
+				}
+				if k.said != nil && k.said.ResponseKind != nil {
+					kind = k.said.ResponseKind
 				}
 				scope := discoveryv2.ScopeCluster
 				if k.Namespaced {
 					scope = discoveryv2.ScopeNamespace
 				}
 				v.Resources = append(v.Resources, discoveryv2.APIResourceDiscovery{
-					Resource: k.Resource.Resource, Scope: scope, SingularResource: k.Singular, Verbs: verbs,
+					Resource: k.Resource.Resource, Scope: scope, SingularResource: k.Singular, Verbs: k.verbs(),
 					ResponseKind: kind, ShortNames: k.ShortNames, Categories: k.Categories,
 				})
 			}

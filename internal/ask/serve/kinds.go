@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/version"
 
 	"kubejournal/internal/ask/archive"
@@ -27,7 +29,8 @@ type kind struct {
 	// Custom says that a CustomResourceDefinition has it: its objects are written as these are.
 	Custom     bool
 	columns    []column
-	selectable []string // fields, as in spec.color
+	selectable []string                          // fields, as in spec.color
+	said       *discoveryv2.APIResourceDiscovery // what the API server said of it; nil where that is not recorded
 }
 
 // definedVersion is a version of a CustomResourceDefinition.
@@ -88,7 +91,8 @@ func (k *kind) complete() {
 	k.ListKind = cmp.Or(k.ListKind, k.Kind+"List")
 }
 
-// apis is what is served at a moment: every resource in one version, groups in the order in which clients prefer them.
+// apis is what is served at a moment: groups and versions in the order in which clients prefer them. A kind without a
+// name is that of a version that has none.
 type apis []*kind
 
 // find returns a resource; group and version alone are enough to know whether there is any.
@@ -127,8 +131,9 @@ func (s *Server) kinds(ctx context.Context, p *past) (all apis, err error) {
 	return all, err
 }
 
-// kindsAt returns what is served at a moment: the resources of the journal's streams and of CustomResourceDefinitions,
-// in the version that the journal has, and those of Kubernetes itself. p.mu is held.
+// kindsAt returns what is served at a moment: the resources of the journal's streams, in the version that the journal
+// has, those of CustomResourceDefinitions, and all else that the API server said it had; where that is not recorded,
+// those of Kubernetes itself. p.mu is held.
 func (p *past) kindsAt(ctx context.Context, at argument.Moment) (apis, error) {
 	defs, known, err := p.definitions(ctx, at)
 	if err != nil {
@@ -138,17 +143,21 @@ func (p *past) kindsAt(ctx context.Context, at argument.Moment) (apis, error) {
 	if err != nil {
 		return nil, err
 	}
+	said, _, err := p.discovered(ctx, at)
+	if err != nil {
+		return nil, err
+	}
 	var all apis
-	seen := map[string]bool{} // resources, and their groups
+	seen := map[string]bool{} // resources; false for one whose definition is gone
 	for _, w := range streams {
 		k := w.kind(defs, known)
-		if name := k.Resource.Resource + "." + k.Group; !seen[name] && !k.gone {
-			seen[name] = true
+		if seen[k.name()] = !k.gone; !k.gone {
 			all = append(all, &k.kind)
 		}
 	}
 	for _, d := range defs {
 		if name := d.Names.Plural + "." + d.Group; !seen[name] {
+			seen[name] = true
 			for i := range d.Versions {
 				if v := &d.Versions[i]; v.Served {
 					all = append(all, d.kind(v))
@@ -156,28 +165,79 @@ func (p *past) kindsAt(ctx context.Context, at argument.Moment) (apis, error) {
 			}
 		}
 	}
-	ranks := map[string]int{}
-	for r := range builtin.All() {
-		if _, ranked := ranks[r.Group]; !ranked {
-			ranks[r.Group] = len(ranks) - 1000
-		}
-		if !seen[r.Resource+"."+r.Group] {
-			k := &kind{Resource: r}
-			k.complete()
-			all = append(all, k)
-		}
-	}
-	for _, k := range all {
-		if !k.Custom && ranks[k.Group] < 0 {
-			k.Categories = categories(k)
-		}
+	ranks := map[string]int{} // of groups, and of their versions
+	if said != nil {
+		all = all.with(said, seen, ranks)
+	} else {
+		all = all.withBuiltin(seen, ranks)
 	}
 	slices.SortStableFunc(all, func(a, b *kind) int {
 		return cmp.Or(cmp.Compare(ranks[a.Group], ranks[b.Group]), strings.Compare(a.Group, b.Group),
+			cmp.Compare(ranks[a.Group+"/"+a.Version], ranks[b.Group+"/"+b.Version]),
 			version.CompareKubeAwareVersionStrings(b.Version, a.Version),
 			strings.Compare(a.Resource.Resource, b.Resource.Resource))
 	})
 	return all, nil
+}
+
+func (k *kind) name() string { return k.Resource.Resource + "." + k.Group }
+
+// setRank has a name come after those before it, and before those that have no rank.
+func setRank(ranks map[string]int, name string) {
+	if _, ranked := ranks[name]; !ranked {
+		ranks[name] = len(ranks) - math.MaxInt32
+	}
+}
+
+// with returns kinds with what the API server said of them, and the others that it had, but those that are seen: these
+// are in another version in the journal, or gone.
+func (a apis) with(said []discoveryv2.APIGroupDiscovery, seen map[string]bool, ranks map[string]int) apis {
+	of := map[[3]string]*kind{}
+	for _, k := range a {
+		of[[3]string{k.Group, k.Version, k.Resource.Resource}] = k
+	}
+	for _, g := range said {
+		setRank(ranks, g.Name)
+		for _, v := range g.Versions {
+			setRank(ranks, g.Name+"/"+v.Version)
+			a = append(a, &kind{Resource: builtin.Resource{Group: g.Name, Version: v.Version}})
+			for i := range v.Resources {
+				r := &v.Resources[i]
+				k := of[[3]string{g.Name, v.Version, r.Resource}]
+				if _, is := seen[r.Resource+"."+g.Name]; k == nil && !is && r.ResponseKind != nil {
+					k = &kind{Resource: builtin.Resource{
+						Resource: r.Resource, Version: v.Version, Group: g.Name, Kind: r.ResponseKind.Kind,
+					}}
+					k.Custom = builtin.IsCustom(k.name())
+					a = append(a, k)
+				}
+				if k != nil {
+					k.said, k.Namespaced = r, r.Scope == discoveryv2.ScopeNamespace
+					k.ShortNames, k.Singular, k.Categories = r.ShortNames, r.SingularResource, r.Categories
+					k.complete()
+				}
+			}
+		}
+	}
+	return a
+}
+
+// withBuiltin returns kinds, and Kubernetes' own that are not seen.
+func (a apis) withBuiltin(seen map[string]bool, ranks map[string]int) apis {
+	for r := range builtin.All() {
+		setRank(ranks, r.Group)
+		if !seen[r.Resource+"."+r.Group] {
+			k := &kind{Resource: r}
+			k.complete()
+			a = append(a, k)
+		}
+	}
+	for _, k := range a {
+		if _, builtin := ranks[k.Group]; builtin && !k.Custom {
+			k.Categories = categories(k)
+		}
+	}
+	return a
 }
 
 // watched is a resource that a stream is of.

@@ -11,9 +11,12 @@ import (
 	"sync"
 	"time"
 
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
+
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
+	"kubejournal/internal/format/apidocs"
 	"kubejournal/internal/format/line"
 )
 
@@ -21,6 +24,7 @@ import (
 type source struct {
 	paths  []string
 	notice func(string)
+	faults sync.Map // texts that notice has got of the API server's documents
 
 	mu     sync.Mutex
 	follow bool  // answer with lines that came after the journals were opened; guarded by mu
@@ -38,6 +42,10 @@ type past struct {
 
 	lists []*objects          // of the last questions; guarded by mu
 	defs  map[uint64]*defined // CustomResourceDefinitions by the seq of their lines, nil for a faulty one; under mu
+
+	documents []*apidocs.Documents                               // of each journal that has some; guarded by mu
+	discovery map[apidocs.Sum]*discoveryv2.APIGroupDiscoveryList // those that were read; guarded by mu
+	fault     func(error)
 
 	users  int           // guarded by source.mu; 1 for the source itself
 	opened time.Time     // when that was
@@ -91,7 +99,10 @@ func activeSize(paths []string) int64 {
 // opened opens the journals. s.mu is held.
 func (s *source) opened(ctx context.Context) (*past, error) {
 	begun := time.Now()
-	p := &past{users: 1, size: activeSize(s.paths), defs: map[uint64]*defined{}}
+	p := &past{
+		users: 1, size: activeSize(s.paths), defs: map[uint64]*defined{},
+		discovery: map[apidocs.Sum]*discoveryv2.APIGroupDiscoveryList{}, fault: s.fault,
+	}
 	j, err := archive.OpenAll(ctx, s.paths, &argument.Selection{}, archive.AllLines, s.notice)
 	if err != nil {
 		return nil, err
@@ -108,6 +119,7 @@ func (s *source) opened(ctx context.Context) (*past, error) {
 		j.Close()
 		return nil, err
 	}
+	p.documents = s.openDocuments()
 	p.opened, p.took = time.Now(), time.Since(begun)
 	return p, nil
 }
@@ -140,6 +152,9 @@ func (s *source) release(p *past) {
 func (p *past) leave() {
 	if p.users--; p.users == 0 {
 		p.j.Close()
+		for _, d := range p.documents {
+			d.Close()
+		}
 	}
 }
 

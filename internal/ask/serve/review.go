@@ -61,7 +61,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, newReview func()
 		kind = "SelfSubjectRulesReview"
 		asked.Status = authorizationv1.SubjectRulesReviewStatus{
 			ResourceRules: []authorizationv1.ResourceRule{
-				{Verbs: verbs, APIGroups: []string{"*"}, Resources: []string{"*"}},
+				{Verbs: reading, APIGroups: []string{"*"}, Resources: []string{"*"}},
 			},
 			NonResourceRules: []authorizationv1.NonResourceRule{
 				{Verbs: []string{"get"}, NonResourceURLs: []string{"*"}},
@@ -69,7 +69,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, newReview func()
 		}
 	}
 	if status != nil {
-		reads := what != nil && slices.Contains(verbs, what.Verb) &&
+		reads := what != nil && slices.Contains(reading, what.Verb) &&
 			(what.Subresource == "" || what.Subresource == "status")
 		*status = authorizationv1.SubjectAccessReviewStatus{Allowed: reads || path != nil && path.Verb == "get"}
 		if !status.Allowed {

@@ -1,8 +1,8 @@
 // Package serve answers as a Kubernetes API server that can be read only: with what a journal's files say was there at
 // a moment. Each file of it has one job: serve.go starts and routes, guard.go says who is let in, and moment.go which
-// moment is served; request.go, options.go and accept.go read requests; kinds.go finds what is served, and discovery.go
-// says so; read.go answers with objects and lists, table.go with tables, watch.go with events; past.go opens the
-// journals, and rows.go keeps what was answered.
+// moment is served; request.go, options.go and accept.go read requests; kinds.go finds what is served, discovery.go
+// says so, and documents.go gives what the API server said of itself; read.go answers with objects and lists, table.go
+// with tables, watch.go with events; past.go opens the journals, and rows.go keeps what was answered.
 package serve
 
 import (
@@ -32,8 +32,6 @@ type Options struct {
 	Token  string // that requests must have; empty: none
 	Hosts  []string
 	Notice func(string) // gets sentences about the journals' files, and faults
-	// Documents are what the API server said of itself; nil where that is not known.
-	Documents Documents
 }
 
 // Server answers requests. It is an http.Handler.
@@ -171,35 +169,21 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		_, _ = w.Write([]byte("ok")) // a client that has gone
 		return nil
 	case "/version", "/version/":
-		if given, err := s.document(w, r, path); given || err != nil {
-			return err
+		err := s.document(w, r, "/version")
+		if errors.Is(err, errUnrecorded) || errors.Is(err, errNoPath) {
+			return writeDocument(w, r, assumed)
 		}
-		return writeDocument(w, r, assumed)
+		return err
 	}
 	if path == "/openapi/v2" || path == "/openapi/v3" || strings.HasPrefix(path, "/openapi/v3/") {
-		given, err := s.document(w, r, path)
-		if !given && err == nil {
-			const text = "the journal does not have the cluster's OpenAPI documents, which kubectl explain needs"
-			w.Header().Set("Warning", `299 - "`+text+`"`) // clients have words of their own for the error
-			err = failed(http.StatusNotFound, metav1.StatusReasonNotFound, text)
+		err := s.document(w, r, path)
+		if errors.Is(err, errUnrecorded) {
+			warn(w, err.Error()) // clients have words of their own for the error
+			err = failed(http.StatusNotFound, metav1.StatusReasonNotFound, "%v", err)
 		}
 		return err
 	}
 	return s.api(w, r)
-}
-
-// document answers with what the API server said of itself, if that is known.
-func (s *Server) document(w http.ResponseWriter, r *http.Request, path string) (given bool, err error) {
-	if s.Documents == nil {
-		return false, nil
-	}
-	body, mediaType, err := s.Documents.Document(s.moment(), path, r.Header.Get("Accept"))
-	if err != nil || body == nil {
-		return false, err
-	}
-	w.Header().Set("Content-Type", mediaType)
-	_, _ = w.Write(body) // a client that has gone
-	return true, nil
 }
 
 // api answers what is below /api and /apis.
@@ -225,7 +209,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if t.resource == "" {
-			if given, err := s.document(w, r, "/"+trimmed); given || err != nil {
+			if err := p.warn(r.Context(), w, s.moment()); err != nil {
 				return err
 			}
 		}

@@ -54,13 +54,19 @@ func (v *view) warn(w http.ResponseWriter) {
 		if i == maxWarnings {
 			text = fmt.Sprintf("%d more doubts", len(v.warnings)-i)
 		}
-		text = terminal.Line(strings.TrimSpace(text))
-		if text = strings.ToValidUTF8(text[:min(len(text), maxWarning)], ""); i > maxWarnings {
+		if i > maxWarnings {
 			break
 		}
-		if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
-			w.Header().Add("Warning", header)
-		}
+		warn(w, text)
 	}
 	v.warnings = nil
+}
+
+// warn adds a warning; "" is none.
+func warn(w http.ResponseWriter, text string) {
+	text = terminal.Line(strings.TrimSpace(text))
+	text = strings.ToValidUTF8(text[:min(len(text), maxWarning)], "")
+	if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil && text != "" {
+		w.Header().Add("Warning", header)
+	}
 }

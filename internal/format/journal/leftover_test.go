@@ -18,7 +18,7 @@ const rotatedName = "journal-2026-11-20T16-10-24.000.jsonl"
 var (
 	leftOvers = []string{
 		"." + rotatedName + ".gz.tmp", "." + rotatedName + ".index.tmp", "." + rotatedName + ".index.1234567.tmp",
-		".journal-2031-01-01T00-00-00.000.jsonl.index.9.tmp", ".journal.jsonl.coverage.tmp",
+		".journal-2031-01-01T00-00-00.000.jsonl.index.9.tmp", ".journal.jsonl.coverage.tmp", ".journal.jsonl.api.tmp",
 	}
 	foreign = []string{
 		rotatedName + ".index.tmp", "." + rotatedName + ".tmp", "." + rotatedName + ".gz.index.tmp",

@@ -7,6 +7,7 @@
 //	journal-2026-11-20T16-10-22.123.jsonl.index    its index, whether it is compressed or not: see package index
 //	.journal-2026-11-20T16-10-22.123.jsonl.gz.tmp  being compressed; nobody reads it
 //	journal.jsonl.audit                            who made its lines: see package audit
+//	journal.jsonl.api                              what the API server served: see package apidocs
 //	.journal.jsonl.owner                           the id of the process that appends (see disk.Owner)
 //
 // Names rise with seq even where the clock goes back. Where a plain and a compressed file of one name exist, the

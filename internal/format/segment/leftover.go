@@ -14,10 +14,10 @@ import (
 )
 
 // Beside a journal there are files that are being written, each under the name that TemporaryName gives it: compressed
-// files and indexes of the daemon's tidier, its coverage file, and indexes of a run of 'kubejournal index', whose names
-// also have a random number, since a daemon or another run may make the same index. Their writer holds the lock of such
-// a file until it is renamed or removed. A crash leaves the file without the lock, and the tidier's next pass or the
-// next run of index removes it.
+// files and indexes of the daemon's tidier, its coverage file and API documents, and indexes of a run of 'kubejournal
+// index', whose names also have a random number, since a daemon or another run may make the same index. Their writer
+// holds the lock of such a file until it is renamed or removed. A crash leaves the file without the lock, and the
+// tidier's next pass or the next run of index removes it.
 
 const temporary = ".tmp"
 
@@ -28,14 +28,14 @@ const Sifted = ".plain"
 func TemporaryName(name string) string { return "." + name + temporary }
 
 // LeftOver reports whether a name is the temporary one of a rotated file that is made again, an index, the coverage
-// file, or that of 'kubejournal audit'.
+// file, that of 'kubejournal audit', or that of API documents.
 func (n Names) LeftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, temporary)
 	rest, hidden := strings.CutPrefix(rest, ".")
 	if !ok || !hidden {
 		return false
 	}
-	if rest == n.active+covered || rest == n.active+audited {
+	if rest == n.active+covered || rest == n.active+audited || rest == n.active+described {
 		return true
 	}
 	if plain, number, run := strings.Cut(rest, Indexed+"."); run && strings.Trim(number, "0123456789") == "" {

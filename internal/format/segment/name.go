@@ -14,6 +14,7 @@ const (
 	Indexed   = ".index"
 	covered   = ".coverage"
 	audited   = ".audit"
+	described = ".api"
 	compacted = ".compacted-" // the last line's seq and Gzipped follow
 )
 
@@ -97,6 +98,10 @@ func IndexPath(segment string) string {
 
 // AuditPath returns the path of the file that says who made the lines of the journal whose active file is at path.
 func AuditPath(path string) string { return path + audited }
+
+// APIPath returns the path of the file that says what the API server served while the journal whose active file is at
+// path was written.
+func APIPath(path string) string { return path + described }
 
 // Parse takes the name of a rotated file of this journal apart; ok is false for any other name.
 func (n Names) Parse(name string) (r Rotation, ok bool) {

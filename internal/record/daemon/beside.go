@@ -23,20 +23,32 @@ const (
 // and what show is called with is shown.
 type Beside func(ctx context.Context, current func() *config.Config, show func(*metrics.Audit))
 
-// runBeside runs Options.Beside until stop is called. Whatever becomes of it, the recording goes on.
+// runBeside runs Options.Beside and the record of the API until stop is called. Whatever becomes of them, the recording
+// goes on.
 func (d *Daemon) runBeside() (stop func()) {
-	if d.Options.Beside == nil {
-		return func() {}
-	}
 	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	start := func(fault string, run func(context.Context)) {
+		running.Go(func() {
+			for again := true; again; again = client.Sleep(ctx, besidePause) {
+				if err := guarded(ctx, run); err != nil {
+					d.Log.Error(fault+" for a minute: a fault of kubejournal", zap.Error(err))
+				}
+			}
+		})
+	}
+	if d.Options.Beside != nil {
+		start("audit logs are not followed", func(ctx context.Context) {
+			d.Options.Beside(ctx, d.reload.inEffect.Load, d.metrics.ShowAudit)
+		})
+	}
+	if d.apis != nil {
+		start("what the API server serves is not recorded", d.apis.Run)
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for again := true; again; again = client.Sleep(ctx, besidePause) {
-			if fault := d.guarded(ctx); fault != nil {
-				d.Log.Error("audit logs are not followed for a minute: a fault of kubejournal", zap.Error(fault))
-			}
-		}
+		running.Wait()
 	}()
 	return sync.OnceFunc(func() {
 		cancel()
@@ -47,13 +59,13 @@ func (d *Daemon) runBeside() (stop func()) {
 	})
 }
 
-// guarded runs Options.Beside, and returns the fault with which it panicked.
-func (d *Daemon) guarded(ctx context.Context) (fault error) {
+// guarded runs run, and returns the fault with which it panicked.
+func guarded(ctx context.Context, run func(context.Context)) (fault error) {
 	defer func() {
 		if p := recover(); p != nil {
 			fault = fmt.Errorf("%v\n%s", p, debug.Stack())
 		}
 	}()
-	d.Options.Beside(ctx, d.reload.inEffect.Load, d.metrics.ShowAudit)
+	run(ctx)
 	return nil
 }

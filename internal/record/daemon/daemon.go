@@ -26,6 +26,7 @@ import (
 	"kubejournal/internal/host/disk"
 	"kubejournal/internal/kube/client"
 	"kubejournal/internal/record/access"
+	"kubejournal/internal/record/apilist"
 	"kubejournal/internal/record/discovery"
 	"kubejournal/internal/record/metrics"
 	"kubejournal/internal/record/recorder"
@@ -86,6 +87,7 @@ type Daemon struct {
 	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
 	manager    *streams.Manager
+	apis       *apilist.Recorder // nil where the output is not a file
 	reload     *reloader
 
 	server  *status.Server // answers with site; nil: nowhere. The start owns it, then the reloader, then close
@@ -237,6 +239,13 @@ func (d *Daemon) assemble(context.Context) error {
 	faults := append(unknownArguments(d.cfg, d.resolver), asFaults(d.manager.CheckOptions(d.streamOptions(d.cfg)))...)
 	if len(faults) > 0 {
 		return faults
+	}
+	if file, ok := d.output.(*journal.File); ok {
+		d.apis = apilist.New(apilist.Config{
+			Server: d.client, Journal: file.Path(), Oldest: func() time.Time { return file.Extent().Oldest },
+			Disk: d.Disk, Log: d.Log, Failed: d.metrics.APIErrors.Inc,
+		})
+		d.manager.Rediscovered = d.apis.Changed
 	}
 	d.metrics.WatchJournal(d.journal)
 	d.metrics.WatchServer(func() float64 {

@@ -25,6 +25,7 @@ type Metrics struct {
 	// lines of young files that were removed of the namespace that takes most room
 	RemovedLines    prometheus.Counter
 	CoverageErrors  prometheus.Counter     // failed writes of the coverage file
+	APIErrors       prometheus.Counter     // failures to record what the API server serves
 	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
 	LastProgress    *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
 	WatchRestarts   *prometheus.CounterVec // group, resource, reason
@@ -89,6 +90,8 @@ func New(version, commit string) *Metrics {
 				"most room."}),
 		CoverageErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_coverage_errors_total",
 			Help: "Writes of the journal's coverage file that failed. Each is tried again; no line is affected."}),
+		APIErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_api_documents_errors_total",
+			Help: "Failures to record what the API server serves. Each is tried again; no line is affected."}),
 		StreamState: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
 			Help: "1 for the state of the stream, 0 for the others. An entry without a stream is Pending under its " +
 				"own name."}, []string{"stream", "state"}),

@@ -44,6 +44,10 @@ type Options struct {
 
 // Manager runs the streams of a config. What the server does not have, or does not let this identity watch, is pending.
 type Manager struct {
+	// Rediscovered is called when a change of a CRD has had the server asked what it serves; nil is nothing. It is set
+	// before Run.
+	Rediscovered func()
+
 	parts
 	resolver *discovery.Resolver
 	requests chan func(context.Context) // for Run's goroutine
@@ -231,6 +235,9 @@ func (m *Manager) mistaken() bool {
 // rediscover asks the server what it serves now that a CRD has changed. What waited for one does not wait any longer.
 func (m *Manager) rediscover(ctx context.Context) error {
 	m.refresh(ctx)
+	if m.Rediscovered != nil {
+		m.Rediscovered()
+	}
 	for _, w := range m.refused {
 		if w.reason == failure.ReasonNotFound {
 			w.until = time.Now()
