@@ -210,6 +210,7 @@ var requests = []request{
 	{"/api/v1/nodes/node-a", ""},
 	{"/api/v1/nodes/node-b", ""},
 	{"/api/v1/events?fieldSelector=involvedObject.name%3Dweb,reason%3DTested", ""},
+	{"/apis/events.k8s.io/v1/events?fieldSelector=regarding.name%3Dweb,reason%3DTested", ""},
 	{"/apis/apps/v1/deployments", ""},
 	{"/apis/apps/v1/namespaces/shop/deployments/web", ""},
 	{"/apis/apps/v1/deployments?fieldSelector=status.replicas%3D1", ""},

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ func (k *kind) parseFields(text string) (fields.Selector, error) {
 		if label == "spec.host" {
 			label = "spec.nodeName"
 		}
-		return label, value, nil
+		return k.recordedField(label), value, nil
 	})
 	if err != nil {
 		return nil, badRequest("%v", err)
@@ -96,8 +97,11 @@ func (k *kind) field(object []byte, label string) string {
 	case "status.podIPs": // which selects nothing
 		text = ""
 	case "source":
-		if text = selector.Value(object, "source.component"); text == "" {
-			text = selector.Value(object, "reportingComponent")
+		text = ""
+		for _, is := range []string{
+			"source.component", "deprecatedSource.component", "reportingComponent", "reportingController",
+		} {
+			text = cmp.Or(text, selector.Value(object, is))
 		}
 	}
 	if text == "" || strings.EqualFold(text, "null") {

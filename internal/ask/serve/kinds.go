@@ -30,6 +30,7 @@ type kind struct {
 	Custom     bool
 	columns    []column
 	selectable []string                          // fields, as in spec.color
+	from       *kind                             // whose objects it has under other names; nil for any other
 	said       *discoveryv2.APIResourceDiscovery // what the API server said of it; nil where that is not recorded
 }
 
@@ -149,8 +150,10 @@ func (p *past) kindsAt(ctx context.Context, at argument.Moment) (apis, error) {
 	}
 	var all apis
 	seen := map[string]bool{} // resources; false for one whose definition is gone
+	recorded := map[string]bool{}
 	for _, w := range streams {
 		k := w.kind(defs, known)
+		recorded[k.name()] = true
 		if seen[k.name()] = !k.gone; !k.gone {
 			all = append(all, &k.kind)
 		}
@@ -171,6 +174,7 @@ func (p *past) kindsAt(ctx context.Context, at argument.Moment) (apis, error) {
 	} else {
 		all = all.withBuiltin(seen, ranks)
 	}
+	all.twins(func(name string) bool { return recorded[name] })
 	slices.SortStableFunc(all, func(a, b *kind) int {
 		return cmp.Or(cmp.Compare(ranks[a.Group], ranks[b.Group]), strings.Compare(a.Group, b.Group),
 			cmp.Compare(ranks[a.Group+"/"+a.Version], ranks[b.Group+"/"+b.Version]),

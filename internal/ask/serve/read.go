@@ -45,7 +45,7 @@ type view struct {
 }
 
 func (s *Server) view(ctx context.Context, p *past, k *kind, t target, o *options) (*view, error) {
-	word := k.Resource.Resource + "." + k.Group
+	word := k.recorded().name()
 	resource, err := argument.ParseObject(word)
 	if err != nil {
 		return nil, errNoPath
@@ -159,7 +159,7 @@ func (v *view) get(ctx context.Context, w http.ResponseWriter) error {
 
 // note returns the object of a line, and notes what it lacks.
 func (v *view) note(l *line.Fields, item *question.Item) object {
-	o := objectOf(l, item)
+	o := v.k.object(l, item)
 	switch {
 	case o.lacks != "":
 	case o.apiVersion != v.k.apiVersion():

@@ -244,13 +244,13 @@ func (x *watcher) event(ctx context.Context, e *question.Event) (typ string, tex
 	if now := x.served.moment().Time; !now.IsZero() {
 		x.now = now
 	}
-	text, err = x.item(objectOf(l, &item))
+	text, err = x.item(x.k.object(l, &item))
 	return typ, text, err
 }
 
 // before returns an object as it was before a line, at the version of that. x.p.mu is held.
 func (x *watcher) before(ctx context.Context, item *question.Item, seq uint64, version string) ([]byte, error) {
-	one, err := argument.ParseObject(x.k.Resource.Resource + "." + x.k.Group + "/" + item.Name)
+	one, err := argument.ParseObject(x.k.recorded().name() + "/" + item.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (x *watcher) before(ctx context.Context, item *question.Item, seq uint64, v
 			return nil, err
 		}
 		if l != nil {
-			o = objectOf(l, item)
+			o = x.k.object(l, item)
 		}
 	}
 	o.raw = withVersion(o.raw, version)
