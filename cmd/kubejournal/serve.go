@@ -31,6 +31,9 @@ the past. With --at it is the state at that TIME; without it, now as far as the 
 Lists have selectors, pages and the tables that kubectl prints; what writes, and logs, exec and port-forward, is refused. What
 nobody watched is an empty list, with a warning that kubectl prints; so is every other doubt. Redacted values stay redacted.
 
+A browser gets the page of 'kubejournal report' there, of the last hour before the moment, or of the objects and the time that
+it asks for.
+
 --to has a server that runs serve another moment: that of the kubeconfig, or at --listen. Watches end, and clients list again.
 
 It listens on this machine alone unless --listen names another address; then clients need a token: that of --token-file, or one
@@ -97,7 +100,7 @@ func (f *serveFlags) run(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("%w; name another address with --listen", err)
 	}
 	s, err := past.New(ctx, past.Options{
-		Paths: paths, At: f.at, From: f.from.Time, Speed: f.speed, Token: token,
+		Paths: paths, Flags: f.again(), At: f.at, From: f.from.Time, Speed: f.speed, Token: token,
 		Hosts: past.HostsOf(l.Addr()), Notice: notice,
 	})
 	if err != nil {
@@ -111,6 +114,7 @@ func (f *serveFlags) run(cmd *cobra.Command, _ []string) error {
 		}
 	}
 	notice(fmt.Sprintf("serving the past, %s, at %s", s.When(), url))
+	notice("a page about what happened is at " + url + "/")
 	if f.kubeconfig != "" {
 		notice("look at it with: kubectl --kubeconfig " + terminal.ShellWord(f.kubeconfig) + " get pods -A")
 	}

@@ -197,7 +197,8 @@ func (c *court) modified(e *entry, was, is marks) (t truth, ok bool) {
 	var answered []*request
 	for _, r := range c.byUID[e.UID] {
 		// One that removed the last finalizer is answered with the version from before: another request's.
-		removed := r.removes != "" && strings.Contains(was.finalizers, r.removes) && !strings.Contains(is.finalizers, r.removes)
+		removed := r.removes != "" && strings.Contains(was.finalizers, r.removes) &&
+			!strings.Contains(is.finalizers, r.removes)
 		if r.version == e.ResourceVersion && !r.deletes && (removed || r.removes == "" && !changed) {
 			answered = append(answered, r)
 		}

@@ -29,7 +29,11 @@ func (p *Report) Prepare(r *Request) error {
 func (p *Report) Answer(ctx context.Context, r *Request, all []answer.Asked, _ *answer.Output) (err error) {
 	a := &all[0]
 	p.Args, p.Flags = p.args(r), r.Flags
-	p.Title = cmp.Or(p.Title, "What happened to "+cmp.Or(strings.Join(r.Objects, " "), "everything"))
+	title := "What happened to " + cmp.Or(strings.Join(r.Objects, " "), "everything")
+	if len(r.Namespaces) > 0 {
+		title += " in " + strings.Join(r.Namespaces, ", ")
+	}
+	p.Title = cmp.Or(p.Title, title)
 	if p.Doubts, err = versionLines(ctx, a.Journal, a.Selection, &p.Since, &p.Until); err != nil {
 		return err
 	}

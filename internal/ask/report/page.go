@@ -27,7 +27,7 @@ var (
 
 	// policy lets the page be what is in it, and ask for nothing. data: is for the icon.
 	policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; "+
-		"base-uri 'none'; form-action 'none'", look.Digest(pageCSS), look.Digest(pageJS))
+		"base-uri 'none'", look.Digest(pageCSS), look.Digest(pageJS))
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"css":   func() template.CSS { return template.CSS(pageCSS) }, //nolint:gosec // our own file
@@ -79,8 +79,13 @@ func (r Plain) Of() string {
 	return r.Resource + " " + r.Name
 }
 
-// Policy returns the page's Content-Security-Policy.
-func (*Page) Policy() string { return policy }
+// Policy returns the page's Content-Security-Policy. One that a server answers with may ask that server again.
+func (p *Page) Policy() string {
+	if p.Form != nil {
+		return policy + "; form-action 'self'; connect-src 'self'"
+	}
+	return policy + "; form-action 'none'"
+}
 
 // Count returns how many objects the page has, but for Events.
 func (p *Page) Count() (n int) {

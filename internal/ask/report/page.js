@@ -368,7 +368,7 @@
     $("drawer").replaceChildren(
       el("div", { class: "head" }, el("h2", { id: "drawertitle", tabindex: "-1" }, shape(v.k), " ", el("bdi", { text: o ? nameOf(o) : "stream" })),
         el("p", { class: "detail", text: `${day(v.t)} ${clock(v.t, 1)} ${zone()} · ${v.y} · ${KINDS[v.k]} · ${v.w ? "by " + v.w : "writer not known"} · seq ${v.q}` }),
-        el("div", { class: "buttons" }, go(mine[n - 1], "Previous", "←"), go(mine[n + 1], "Next", "→"), el("a", { href: "#seq=" + v.q, text: "link" }), el("button", { text: "Close", title: "Esc", onclick: close }))),
+        el("div", { class: "buttons" }, go(mine[n - 1], "Previous", "←"), go(mine[n + 1], "Next", "→"), el("a", { href: "#seq=" + v.q, text: "link" }), $("served") && el("button", { text: "Serve this moment", title: "to kubectl and other clients", onclick: () => serve(v) }), el("button", { text: "Close", title: "Esc", onclick: close }))),
       ...body);
     $("drawer").hidden = false;
     document.body.classList.add("drawn");
@@ -379,6 +379,17 @@
     if (l >= 0) { cursor = l; point(); }
     if (focus) $("drawertitle").focus({ preventScroll: true });
     writeFragment();
+  }
+  // Has the server of the page serve the moment of a version.
+  async function serve(v) {
+    let said;
+    try {
+      const answer = await fetch($("served").dataset.moment, { method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ at: D.merged ? new Date((v.r || v.t) + 1).toISOString() : "seq:" + v.q }) });
+      const is = await answer.json();
+      said = answer.ok ? "kubectl sees the past " + is.says : is.message;
+    } catch (e) { said = "The server does not answer: " + e.message; }
+    $("served").textContent = said;
+    $("served").scrollIntoView({ block: "nearest" });
   }
   function close() {
     $("drawer").hidden = true;

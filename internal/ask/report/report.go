@@ -38,6 +38,14 @@ type Report struct {
 	Since, Until argument.Moment
 	Args, Flags  []string // of a command that asks the same: what is selected, and in which journal
 	Doubts       []question.Doubt
+	Form         *Form // of a page that a server answers with; else nil
+}
+
+// Form is what a page was asked for, to be asked for something else.
+type Form struct {
+	Objects, Namespace, Since, Until string // as arguments of a command
+	Related                          bool
+	Moment, When                     string // where to say which moment is served, and which it is
 }
 
 // page is what the page has. Its JSON is read by page.js.
@@ -61,6 +69,7 @@ type page struct {
 	Rule     string         `json:"rule"`
 
 	Doubtful bool      `json:"-"`
+	Form     *Form     `json:"-"`
 	Written  time.Time `json:"written"`
 }
 
@@ -120,7 +129,7 @@ func (r *Report) Gather(ctx context.Context, a *answer.Asked) (*Page, error) {
 		gaps: map[string]time.Time{}, streams: map[string]int{}, named: map[int]map[string]bool{},
 		restarted: map[int]int{},
 	}
-	g.Title, g.Rule, g.Written = r.Title, Rule, time.Now()
+	g.Title, g.Rule, g.Written, g.Form = r.Title, Rule, time.Now(), r.Form
 	g.Cluster, g.Merged = terminal.Line(a.Cluster), a.Journal.Merged()
 	flags := r.Flags
 	if a.Cluster != "" {

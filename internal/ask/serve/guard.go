@@ -36,6 +36,9 @@ func (s *Server) admit(r *http.Request) error {
 		return nil
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok { // browsers ask for a password
+		_, token, ok = r.BasicAuth()
+	}
 	given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(s.Token)) // of one length
 	if !ok || subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
 		return failed(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")

@@ -96,8 +96,16 @@ func (s *Server) tellMoment(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case err != nil:
 			return badRequest("%v", err)
-		case at.Version > 0 || at.Seq > 0 && s.served.Load().speed > 0:
+		case at.Version > 0:
 			return badRequest("%s is no time; write one", at)
+		case at.Seq > 0 && s.served.Load().speed > 0: // it goes on from the time of the line
+			if err := s.source.ask(r.Context(), func(p *past) (err error) {
+				at.Time, err = s.timeOf(r.Context(), p, at)
+				return err
+			}); err != nil {
+				return err
+			}
+			at.Seq = 0
 		}
 		if err := s.Move(r.Context(), at); err != nil {
 			return err

@@ -23,6 +23,7 @@ import (
 // Options say what is served.
 type Options struct {
 	Paths []string // of the journals, all of one cluster
+	Flags []string // with which the commands read the same journals
 	// At is the moment that is served; the zero Moment is now, as far as the journals say.
 	At argument.Moment
 	// From is where the moment begins that moves on, Speed times as fast as time goes. Zero: it does not.
@@ -42,6 +43,7 @@ type Server struct {
 	moving  sync.Mutex    // is held to change served
 	ending  chan struct{} // closed by Close
 	watches chan struct{} // has one for each that is open
+	pages   chan struct{} // has one for each that is gathered
 }
 
 // What a client may cost.
@@ -52,12 +54,14 @@ const (
 	headerSize = 64 << 10
 	maxURL     = 16 << 10
 	maxBody    = 1 << 20
+	maxPages   = 1 // gathered at once
 )
 
 // New returns a server of the past, which opens its journals now.
 func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{
 		Options: o, ending: make(chan struct{}), watches: make(chan struct{}, maxWatches),
+		pages:  make(chan struct{}, maxPages),
 		source: &source{paths: o.Paths, notice: o.Notice},
 	}
 	first := newServed(o.At, 0)
@@ -136,6 +140,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-cache, private")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if err := s.admit(r); err != nil {
+		if status := statusOf(err); status.Code == http.StatusUnauthorized && r.URL.Path == "/" {
+			h.Set("WWW-Authenticate", `Basic realm="kubejournal: the token, as the password"`)
+		}
 		s.fail(w, r, err)
 		return
 	}
@@ -164,6 +171,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		return s.readOnly(what)
 	}
 	switch path {
+	case "/":
+		return s.page(w, r)
 	case "/healthz", "/livez", "/readyz":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok")) // a client that has gone

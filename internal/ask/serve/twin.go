@@ -89,7 +89,8 @@ func newEvent(text []byte) ([]byte, error) {
 		ObjectMeta: is.ObjectMeta, EventTime: is.EventTime, ReportingController: is.ReportingController,
 		ReportingInstance: is.ReportingInstance, Action: is.Action, Reason: is.Reason, Regarding: is.InvolvedObject,
 		Related: is.Related, Note: is.Message, Type: is.Type, DeprecatedSource: is.Source,
-		DeprecatedFirstTimestamp: is.FirstTimestamp, DeprecatedLastTimestamp: is.LastTimestamp, DeprecatedCount: is.Count,
+		DeprecatedFirstTimestamp: is.FirstTimestamp, DeprecatedLastTimestamp: is.LastTimestamp,
+		DeprecatedCount: is.Count,
 	}
 	if is.Series != nil {
 		e.Series = &eventsv1.EventSeries{Count: is.Series.Count, LastObservedTime: is.Series.LastObservedTime}
