@@ -116,6 +116,7 @@ type cause struct {
 	question.Doubt
 	streams []string
 	objects []string // those in doubt, if it is not all of them
+	parts   bool     // for some it is a part of the time alone
 }
 
 // causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when
@@ -134,13 +135,14 @@ func causesOf(doubts []question.Doubt) (all []cause) {
 		stream, objects := printable(d.Stream), objectsOf(d)
 		i := slices.IndexFunc(all, func(c cause) bool { return c.joins(&d) })
 		if i < 0 {
-			all = append(all, cause{d, []string{stream}, objects})
+			all = append(all, cause{Doubt: d, streams: []string{stream}, objects: objects})
 			continue
 		}
 		c := &all[i]
 		if c.objects = append(c.objects, objects...); !slices.Contains(c.streams, stream) {
 			c.streams = append(c.streams, stream)
 		}
+		c.parts = c.parts || !c.AsOf && (d.From.Sub(c.From) > near || d.To.Sub(c.To).Abs() > near)
 		switch {
 		case c.AsOf:
 			if c.To = d.From; c.Reason != d.Reason {
@@ -245,6 +247,9 @@ func words(c *cause) string {
 		b.WriteString("stream " + c.streams[0])
 	default:
 		fmt.Fprintf(&b, "%d streams (%s)", len(c.streams), some(c.streams))
+	}
+	if c.parts {
+		b.WriteString(", each for a part of the time")
 	}
 	switch {
 	case c.Stream == "":

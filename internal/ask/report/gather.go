@@ -70,6 +70,10 @@ func (g *gatherer) take(ctx context.Context, v *archive.Version) error {
 		g.Versions = append(g.Versions, is)
 		return nil
 	}
+	if at, ok := v.Written(); ok {
+		is.written = at.UnixMilli()
+	}
+	is.server, _ = line.VersionNumber(v.Text(line.FieldResourceVersion))
 	if made, late := v.Late(); late {
 		is.At, is.Received = made.UnixMilli(), is.At
 	}

@@ -19,7 +19,8 @@ const (
 const Rule = "The changes of the 10 minutes before it (no Events, no noise, no symptoms) are ranked by the sum of how close " +
 	"the object is (3: the same, one that owns it or that it owns, or one that its spec names; 2: of its namespace, or that; " +
 	"1: in no namespace; 0: elsewhere), what changed (2: spec, data or a deletion; 1: that it was made, or metadata; 0: status) " +
-	"and who wrote it (2: a person or a program; 1: not known; 0: a part of Kubernetes); of the same sum the later one is first."
+	"and who wrote it (2: a person or a program; 1: not known; 0: a part of Kubernetes); of the same sum the later one is first. " +
+	"One that was received after the symptom counts too, if the server wrote it before."
 
 // symptom is a version that says that something went wrong, and the changes before it.
 type symptom struct {
@@ -47,9 +48,9 @@ func (g *gatherer) rank() {
 		seen[lane] = true
 		s := symptom{Version: n, Ranked: []ranked{}}
 		related, named := g.related(lane), g.named[lane]
-		for m := n - 1; m >= 0; m-- {
+		for m := range slices.Backward(g.Versions) {
 			c := &g.Versions[m]
-			if c.At > v.At || v.At-c.At > before || c.Object < 0 || c.Noise || c.Symptom != "" ||
+			if m == n || !c.precedes(v, m < n) || v.At-c.At > before || c.Object < 0 || c.Noise || c.Symptom != "" ||
 				strings.Contains(unranked, c.Kind) {
 				continue
 			}
@@ -63,6 +64,15 @@ func (g *gatherer) rank() {
 		s.Ranked = s.Ranked[:min(len(s.Ranked), maxRanked)]
 		g.Symptoms = append(g.Symptoms, s)
 	}
+}
+
+// precedes reports whether a change was made before another version. Streams are read beside each other, most of all
+// where they catch up: what caused a version may be received after it. The server numbers its writes.
+func (v *version) precedes(other *version, received bool) bool {
+	if received {
+		return v.At <= other.At
+	}
+	return v.written > 0 && v.written <= other.At && 0 < v.server && v.server < other.server
 }
 
 // related returns the lanes that own a lane, and those that it owns.

@@ -119,6 +119,9 @@ type version struct {
 	Symptom  string `json:"s,omitempty"`
 	Lacks    string `json:"i,omitempty"` // why there is no YAML of it
 	Lines    []hunk `json:"d,omitempty"` // what it changes in them
+
+	written int64  // milliseconds, of a whole second, as the server says; 0 where it does not
+	server  uint64 // version
 }
 
 // Gather reads a journal. What the page says of doubts is said on the output too. The error is answer.ErrNotCovered
