@@ -92,7 +92,9 @@
 
   function layOut() {
     const problem = O.map((o, i) => o.l === i && badIn(i));
-    shown = byTime.filter((v) => passes(v) && (!S.problems || v.lane >= 0 && problem[v.lane]));
+    const owns = [...problem]; // what owns a problem has its cause, often
+    problem.forEach((is, i) => { for (let o = O[i].o; is && o >= 0; o = O[o].o) owns[o] = true; });
+    shown = byTime.filter((v) => passes(v) && (!S.problems || v.lane >= 0 && owns[v.lane]));
     const has = new Set();
     for (const v of shown) if (v.lane >= 0 && inWindow(v.t)) has.add(v.lane);
     if (!S.q && !S.m && !S.p) O.forEach((o, i) => { if (problem[i] && (!S.kind || o.k === S.kind) && (!S.ns || o.s === S.ns)) has.add(i); });
@@ -178,7 +180,7 @@
       const o = O[l.i], last = stateAt(l.i, S.to);
       l.node = el("div", { class: "lane" + (l.problem ? " problem" : ""), role: "treeitem", id: "lane" + l.i, "aria-level": l.depth + 1, "aria-expanded": l.kids ? String(!l.fold) : undefined, "aria-selected": "false",
         "aria-label": `${nameOf(o)}, ${plural(l.versions.length, "version")}${last && last.x ? ", " + last.x : ""}` },
-      el("span", { class: "label", title: nameOf(o), onclick: () => { cursor = lanes.indexOf(l); toggle(l); } },
+      el("span", { class: "label", title: nameOf(o), onclick: () => { cursor = lanes.indexOf(l); if (l.kids) toggle(l); else if (l.versions.length) open(l.versions.at(-1), true); } },
         el("span", { class: "fold", text: l.kids ? (l.fold ? "▸" : "▾") : "" }), el("span", { class: "kind", text: o.k }), " ", el("bdi", { class: o.b.at(-1)?.l < 0 ? "gone" : "", text: brief && o.o >= 0 && o.n.startsWith(O[o.o].n + "-") ? "…" + o.n.slice(O[o.o].n.length) : o.n }),
         l.fold && el("span", { class: "count", text: ` +${l.of.length - 1}` }), !o.r && el("span", { class: "count", text: " not selected" })), drawLane(l));
       l.node.firstChild.style.paddingLeft = `${l.depth * .9}rem`;
