@@ -477,6 +477,10 @@ func TestGuard(t *testing.T) {
 		{403, []string{"Authorization", token, "Origin", "http://evil.example.com"}},
 		{403, []string{"Authorization", token, "Origin", "null"}},
 		{403, []string{"Authorization", token, "Sec-Fetch-Site", "cross-site"}},
+		{403, []string{"Authorization", token, "Sec-Fetch-Site", "same-site"}},
+		{200, []string{"Authorization", token, "Sec-Fetch-Site", "same-origin"}},
+		{200, []string{"Authorization", token, "Sec-Fetch-Site", "none"}},
+		{403, []string{"Authorization", token, "Host", "10.0.0.8:8001"}},
 		{200, []string{"Authorization", token, "Origin", "http://127.0.0.1:8001"}},
 	} {
 		answered(t, s, tc.status, "/api/v1/pods", tc.headers...)
