@@ -391,6 +391,16 @@ func TestSame(t *testing.T) {
 	s.write(http.MethodDelete, "/apis/example.com/v1/namespaces/shop/teams/red", "")
 	s.write(http.MethodPatch, "/api/v1/nodes/node-b", `{"spec":{"unschedulable":false}}`)
 	s.record()
+	for n := range 17 { // which makes 20 moments
+		s.write(http.MethodPost, "/api/v1/namespaces/shop/configmaps", fmt.Sprintf(`{"metadata":{"name":"n%d","labels":{"app":"web"}}}`, n))
+		if n%3 > 0 {
+			s.write(http.MethodDelete, fmt.Sprintf("/api/v1/namespaces/shop/configmaps/n%d", n-1), "")
+		}
+		s.write(http.MethodPatch, "/api/v1/namespaces/shop/configmaps/settings", fmt.Sprintf(`{"data":{"n":"%d"}}`, n))
+		s.write(http.MethodPatch, "/apis/apps/v1/namespaces/shop/deployments/web", fmt.Sprintf(`{"spec":{"replicas":%d}}`, n%4))
+		s.write(http.MethodPatch, "/apis/example.com/v1/namespaces/shop/teams/blue", fmt.Sprintf(`{"spec":{"size":%d}}`, n))
+		s.record()
+	}
 	compared := 0
 	for n, m := range s.moments {
 		past := s.serve(m.at)
