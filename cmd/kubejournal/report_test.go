@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +176,7 @@ type theLine struct {
 	Seq                              uint64
 	Time, WrittenAt                  time.Time
 	Type, Kind, Namespace, Name, UID string
+	ResourceVersion                  string
 	Object                           struct {
 		Metadata struct{ DeletionTimestamp string }
 		Status   struct {
@@ -403,12 +405,17 @@ func TestReportRanks(t *testing.T) {
 	if o := page.Objects[page.Versions[first.V].O]; o.R+"/"+o.N != "deployments/web" || first.P != [3]int{3, 2, 2} {
 		t.Errorf("the first is %s/%s, by %v", o.R, o.N, first.P)
 	}
+	lines := sampleLines(t)
+	number := func(l theLine) int { n, _ := strconv.Atoi(l.ResourceVersion); return n }
 	for _, s := range page.Symptoms {
-		last := 99
+		last, of := 99, lines[page.Versions[s.V].Q]
 		for _, r := range s.R {
-			sum := r.P[0] + r.P[1] + r.P[2]
-			if v := page.Versions[r.V]; sum > last || v.N || v.Q >= page.Versions[s.V].Q {
-				t.Errorf("symptom %d: version %d of rank %d is in the wrong place", page.Versions[s.V].Q, v.Q, sum)
+			sum, v := r.P[0]+r.P[1]+r.P[2], page.Versions[r.V]
+			l := lines[v.Q]
+			// Received after the symptom, but written before it.
+			earlier := !l.WrittenAt.IsZero() && !l.WrittenAt.After(of.Time) && number(l) < number(of)
+			if sum > last || v.N || v.Q == of.Seq || v.Q > of.Seq && !earlier {
+				t.Errorf("symptom %d: version %d of rank %d is in the wrong place", of.Seq, v.Q, sum)
 			}
 			last = sum
 		}

@@ -318,7 +318,6 @@ func TestFaults(t *testing.T) {
 		{"/apis/nobody.example.com", 404, "404 page not found"},
 		{"/api/v1/things", 404, "404 page not found"},
 		{"/api/v2", 404, "404 page not found"},
-		{"/", 404, "404 page not found"},
 		{"/debug/pprof/", 404, "404 page not found"},
 		{"/api/v1/namespaces/a/nodes", 404, "404 page not found"},
 		{"/api/v1/pods?fieldSelector=spec.colour%3Dred", 400, `"message":"field label not supported: spec.colour","reason":"BadRequest"`},
