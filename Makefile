@@ -3,7 +3,7 @@
 # the control plane that the tests and the demo run against from test/controlplane/.
 
 FUZZTIME        ?= 10s
-HISTORIES       ?= 1000
+HISTORIES       ?= 500
 TAKEOVERS       ?= 1000
 TORTURE_TIME    ?= 30m
 PROXY           ?= all
@@ -119,7 +119,7 @@ limits: build ## what strangers can do to the daemon under the chart's limit of 
 
 # Without the race detector: suite has run a share of each with it. What test/crash traces is built without it anyway, and
 # make crash has the tracer watched. test/crash runs beside the others: half of its time is waiting.
-model: bin/gotestsum ## HISTORIES (1000) random histories with a simulated clock, a third as many of several replicas, each damaged byte, a fault at file operations
+model: bin/gotestsum ## HISTORIES (500) random histories with a simulated clock, a third as many of several replicas, each damaged byte, a fault at file operations
 	@mkdir -p bin && go test -c -o bin/watcher.test ./internal/watcher && go test -c -o bin/checkpoint.test ./internal/checkpoint
 	@status=0; \
 	$(FAST) bin/gotestsum --format standard-quiet -- -timeout 25m ./test/crash & crash=$$!; \
