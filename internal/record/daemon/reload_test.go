@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/format/apidocs"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/kube/fake"
 	"kubejournal/test/invariant"
@@ -304,6 +305,15 @@ func TestKubeconfigIsReplaced(t *testing.T) {
 	writeFile(t, l.config(), l.text("configmaps"))
 	l.start()
 	l.watched("configmaps")
+	// What the daemon asks for beside the streams, as it starts, is asked for.
+	l.until("the API documents are recorded", func() bool {
+		f, err := apidocs.Open(l.journal())
+		if err != nil || f == nil {
+			return false
+		}
+		defer f.Close()
+		return len(f.Spans()) > 0
+	})
 	l.srv.SetToken("another")
 	if _, err := l.srv.Kubeconfig(l.dir); err != nil {
 		t.Fatal(err)
