@@ -56,7 +56,7 @@ Exit status: 0 after SIGTERM or SIGINT, 2 for a usage or config fault, 1 for any
   # an hour again, ten times as fast
   kubejournal serve --from 'yesterday 14:00' --speed 10 --kubeconfig past.yaml
 
-  # a minute later, for whoever looks at it
+  # move that server on by a minute
   kubejournal serve --to 14:03 --kubeconfig past.yaml`,
 		Args: noArgs,
 		RunE: f.run,

@@ -254,18 +254,21 @@ func coreEvent(o *corev1.Event, at clock) []any {
 	}
 }
 
-// newEvent prints an Event of events.k8s.io, which is the same object with other names for its fields.
-func newEvent(o *eventsv1.Event, at clock) []any {
-	e := corev1.Event{
+func newEvent(o *eventsv1.Event, at clock) []any { return coreEvent(CoreEvent(o), at) }
+
+// CoreEvent returns an Event of events.k8s.io as one of the core group: the same object with other names for its fields.
+func CoreEvent(o *eventsv1.Event) *corev1.Event {
+	e := &corev1.Event{
 		ObjectMeta: o.ObjectMeta, InvolvedObject: o.Regarding, Reason: o.Reason, Message: o.Note,
 		Source: o.DeprecatedSource, FirstTimestamp: o.DeprecatedFirstTimestamp,
 		LastTimestamp: o.DeprecatedLastTimestamp, Count: o.DeprecatedCount, Type: o.Type, EventTime: o.EventTime,
+		Action: o.Action, Related: o.Related,
 		ReportingController: o.ReportingController, ReportingInstance: o.ReportingInstance,
 	}
 	if o.Series != nil {
 		e.Series = &corev1.EventSeries{Count: o.Series.Count, LastObservedTime: o.Series.LastObservedTime}
 	}
-	return coreEvent(&e, at)
+	return e
 }
 
 func priorityLevel(o *flowcontrolv1.PriorityLevelConfiguration, at clock) []any {

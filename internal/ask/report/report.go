@@ -28,7 +28,7 @@ const (
 	MaxVersions = 20_000
 	maxText     = 48 << 20  // bytes of YAML, unpacked
 	maxObject   = 256 << 10 // of one object
-	maxWhy      = 200       // versions of which the page has the causes
+	maxWhy      = 200       // versions whose causes are on the page
 	maxSmall    = 2_000     // versions of a page with the causes of all kinds of changes
 )
 

@@ -190,3 +190,20 @@ func TestClientGoes(t *testing.T) {
 		}
 	}
 }
+
+// Rows that several clients have read at once are counted once, and what is kept has a bound.
+func TestRowsKept(t *testing.T) {
+	var r rows
+	for range 2 {
+		for n := range uint64(3) {
+			r.keep(row{seq: n}, make([]byte, maxRows/3))
+		}
+	}
+	if len(r.of) != 3 || r.size != 3*(maxRows/3) {
+		t.Errorf("%d rows of %d bytes", len(r.of), r.size)
+	}
+	r.keep(row{seq: 4}, make([]byte, 10))
+	if len(r.of) != 1 || r.size != 10 {
+		t.Errorf("then %d rows of %d bytes", len(r.of), r.size)
+	}
+}

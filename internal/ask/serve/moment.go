@@ -72,7 +72,7 @@ func (s *Server) Move(ctx context.Context, at argument.Moment) error {
 // pathOfMoment is where a server says which moment it serves, and is told to serve another one.
 const pathOfMoment = "/kubejournal/moment"
 
-// served moment, as it is read and written.
+// momentBody is a moment as it is read and written.
 type momentBody struct {
 	At   string `json:"at"`             // a TIME, as the commands take it
 	Says string `json:"says,omitempty"` // what is served, for people

@@ -51,6 +51,9 @@ func (v *view) known(items []question.Item, texts [][]byte) (unread []question.I
 func (r *rows) keep(is row, text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.of[is] != nil {
+		return // another request has read it meanwhile
+	}
 	if r.size += len(text); r.size > maxRows {
 		r.of, r.size = nil, len(text)
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 
+	"kubejournal/internal/ask/columns"
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/line"
 )
@@ -19,7 +20,7 @@ const (
 	newEvents  = "events.events.k8s.io"
 )
 
-// twins has resources whose streams nobody has answered from those of the same objects.
+// twins has a resource that was not recorded answered from the one that has the same objects.
 func (a apis) twins(recorded func(name string) bool) {
 	for _, k := range a {
 		other := map[string]string{coreEvents: newEvents, newEvents: coreEvents}[k.name()]
@@ -103,15 +104,5 @@ func coreEvent(text []byte) ([]byte, error) {
 	if err := json.Unmarshal(text, &is); err != nil {
 		return nil, err
 	}
-	e := corev1.Event{
-		ObjectMeta: is.ObjectMeta, InvolvedObject: is.Regarding, Reason: is.Reason, Message: is.Note,
-		Source: is.DeprecatedSource, FirstTimestamp: is.DeprecatedFirstTimestamp,
-		LastTimestamp: is.DeprecatedLastTimestamp, Count: is.DeprecatedCount, Type: is.Type, EventTime: is.EventTime,
-		Action: is.Action, Related: is.Related, ReportingController: is.ReportingController,
-		ReportingInstance: is.ReportingInstance,
-	}
-	if is.Series != nil {
-		e.Series = &corev1.EventSeries{Count: is.Series.Count, LastObservedTime: is.Series.LastObservedTime}
-	}
-	return json.Marshal(e)
+	return json.Marshal(columns.CoreEvent(&is))
 }

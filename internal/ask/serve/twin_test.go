@@ -10,7 +10,7 @@ import (
 	"kubejournal/test/journaltest"
 )
 
-// Events are answered in the group of which there is no stream too, as a Kubernetes API server does.
+// Events are served in both of their groups, as a Kubernetes API server does, whichever of them was recorded.
 func TestEventsOfBothGroups(t *testing.T) {
 	const (
 		older = `{"metadata":{"name":"web.1","namespace":"a","uid":"g1","creationTimestamp":null},"involvedObject":{"kind":"Pod","name":"web"},"reason":"Killing","message":"stopped","source":{"component":"kubelet"},"firstTimestamp":"2026-11-22T12:00:00Z","lastTimestamp":"2026-11-22T12:00:00Z","count":3,"type":"Normal","eventTime":null,"reportingComponent":"kubelet","reportingInstance":"n1"}`

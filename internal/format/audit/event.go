@@ -24,8 +24,8 @@ type Request struct {
 	UID, Version string
 	// Removed reports that the answer is a Status that names the object: it is gone.
 	Removed bool
-	// Ended reports that a write left the object, of which the deletion was asked for, without a finalizer: the server
-	// removes it then, and the answer has the version that was there before.
+	// Ended reports that the write took the last finalizer off an object that was being deleted. The server removes the
+	// object then, and its answer still has the version from before.
 	Ended bool
 	// Before is the version of the object in the request: a write is refused if that is not the present one.
 	Before string
