@@ -116,7 +116,7 @@ type cause struct {
 	question.Doubt
 	streams []string
 	objects []string // those in doubt, if it is not all of them
-	parts   bool     // for some it is a part of the time alone
+	differ  bool     // their times differ
 }
 
 // causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when
@@ -142,7 +142,7 @@ func causesOf(doubts []question.Doubt) (all []cause) {
 		if c.objects = append(c.objects, objects...); !slices.Contains(c.streams, stream) {
 			c.streams = append(c.streams, stream)
 		}
-		c.parts = c.parts || !c.AsOf && (d.From.Sub(c.From) > near || d.To.Sub(c.To).Abs() > near)
+		c.differ = c.differ || !c.AsOf && (d.From.Sub(c.From) > near || d.To.Sub(c.To).Abs() > near)
 		switch {
 		case c.AsOf:
 			if c.To = d.From; c.Reason != d.Reason {
@@ -248,8 +248,8 @@ func words(c *cause) string {
 	default:
 		fmt.Fprintf(&b, "%d streams (%s)", len(c.streams), some(c.streams))
 	}
-	if c.parts {
-		b.WriteString(", each for a part of the time")
+	if c.differ {
+		b.WriteString(", at different times")
 	}
 	switch {
 	case c.Stream == "":

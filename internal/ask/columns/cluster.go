@@ -256,7 +256,8 @@ func coreEvent(o *corev1.Event, at clock) []any {
 
 func newEvent(o *eventsv1.Event, at clock) []any { return coreEvent(CoreEvent(o), at) }
 
-// CoreEvent returns an Event of events.k8s.io as one of the core group: the same object with other names for its fields.
+// CoreEvent returns an Event of events.k8s.io as one of the core group, which is the same object with other names for
+// its fields.
 func CoreEvent(o *eventsv1.Event) *corev1.Event {
 	e := &corev1.Event{
 		ObjectMeta: o.ObjectMeta, InvolvedObject: o.Regarding, Reason: o.Reason, Message: o.Note,
