@@ -148,7 +148,7 @@ func TestSecretsReachNoFile(t *testing.T) {
 		w.stop()
 		files, err := os.ReadDir(w.dir)
 		must(t, err)
-		if len(files) != 3 {
+		if len(files) != 4 {
 			t.Errorf("the folder holds %v", files)
 		}
 		for _, f := range files {
