@@ -34,6 +34,7 @@ const (
 	Index      Role = "index"      // of a rotated file, whole or under way
 	Checkpoint Role = "checkpoint" // under its own name or a temporary one
 	Coverage   Role = "coverage"   // whole or under way
+	Documents  Role = "documents"  // of the API, whole or under way
 	Note       Role = "note"       // of who writes to journal or checkpoint
 	Folder     Role = "folder"
 	Other      Role = "other"
@@ -44,6 +45,7 @@ const (
 	JournalName    = "journal.jsonl"
 	CheckpointName = "checkpoint.db"
 	CoverageName   = JournalName + ".coverage"
+	DocumentsName  = JournalName + ".api"
 
 	indexSuffix = ".jsonl.index"
 )
@@ -59,6 +61,8 @@ func roleOf(name string) Role {
 		return Journal
 	case strings.Contains(name, CoverageName):
 		return Coverage
+	case strings.Contains(name, DocumentsName):
+		return Documents
 	case strings.Contains(name, indexSuffix):
 		return Index
 	case strings.Contains(name, ".gz"):

@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,12 +21,14 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"kubejournal/internal/ask/archive"
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/ask/verify"
+	"kubejournal/internal/format/apidocs"
 	"kubejournal/internal/format/coverage"
 	"kubejournal/internal/format/segment"
 	"kubejournal/internal/kube/fake"
@@ -243,7 +247,7 @@ func (w *world) look() (string, error) {
 	}
 	var b strings.Builder
 	for _, e := range entries {
-		if role := roleOf(e.Name()); role == Checkpoint || role == Coverage {
+		if role := roleOf(e.Name()); role == Checkpoint || role == Coverage || role == Documents {
 			continue
 		}
 		info, err := e.Info()
@@ -373,7 +377,7 @@ func (w *world) settled(mayLeave bool) error {
 			rotated++
 		case role == Note:
 		case mayLeave && strings.HasPrefix(e.Name(), "."+CheckpointName):
-		case e.Name() != JournalName && e.Name() != CheckpointName && e.Name() != CoverageName:
+		case !slices.Contains([]string{JournalName, CheckpointName, CoverageName, DocumentsName}, e.Name()):
 			return fmt.Errorf("%s is still there", e.Name())
 		}
 	}
@@ -483,6 +487,64 @@ func (w *world) covered() error {
 		}
 	}
 	return err
+}
+
+// documented reports whether the last documents of the API that are recorded are those that the server has.
+func (w *world) documented() error {
+	docs, err := apidocs.Open(w.journal())
+	if err != nil {
+		return err
+	}
+	defer docs.Close()
+	m, _, err := docs.At(time.Now())
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		return errors.New("no documents of the API are recorded")
+	}
+	for _, path := range []string{"/api", "/apis"} {
+		doc, why, ok := m.Document(path)
+		if !ok {
+			return fmt.Errorf("%s is not recorded: %s", path, why)
+		}
+		is, err := m.Read(doc)
+		if err != nil {
+			return err
+		}
+		want, err := w.served(path, doc.Type)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(is, want) {
+			return fmt.Errorf("%s is recorded as %d bytes that are not the %d of the server", path, len(is), len(want))
+		}
+	}
+	return nil
+}
+
+// served is what the server answers to GET of a path.
+func (w *world) served(path, accept string) ([]byte, error) {
+	config := w.server.Config()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequest(http.MethodGet, config.Host+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", accept)
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", path, answer.Status, body)
+	}
+	return body, errors.Join(err, answer.Body.Close())
 }
 
 // count is what has become of writes.
