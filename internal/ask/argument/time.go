@@ -71,6 +71,16 @@ func (m Moment) JustBefore() Moment {
 	return m
 }
 
+// JustAfter returns the moment after a seq or a time: what is asked for since it begins after what was asked for until.
+func (m Moment) JustAfter() Moment {
+	if m.Seq > 0 {
+		m.Seq++
+	} else if !m.Time.IsZero() {
+		m.Time = m.Time.Add(1)
+	}
+	return m
+}
+
 // After reports whether the moment is after the line with that seq and time; never where it is zero.
 func (m Moment) After(seq uint64, t time.Time) bool {
 	if m.Seq > 0 {

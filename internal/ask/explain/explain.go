@@ -108,6 +108,7 @@ func (p *past) one(ctx context.Context, s *argument.Selection) (*why.Ref, error)
 	name := last.Ref
 	name.UID = ""
 	p.remember(name, all)
+	p.asked = last
 	return &last.Ref, nil
 }
 

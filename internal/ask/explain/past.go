@@ -23,6 +23,7 @@ import (
 type past struct {
 	j     *question.Journal
 	until argument.Moment
+	asked *why.Version // the last one of what is asked about, until then
 
 	removed map[string][]uint64 // see removals
 	known   map[why.Ref][][]*why.Version
@@ -150,14 +151,10 @@ func (p *past) read(
 	}
 	var uids []string
 	of := map[string][]*why.Version{}
-	for v, err := range p.lines(ctx, s, since, until, ends) {
+	for is, err := range p.lines(ctx, s, since, until, ends) {
 		if err != nil {
 			return nil, err
 		}
-		if v.AboutStream() || v.SaysRemoved() || len(v.Text(line.FieldUID)) == 0 {
-			continue
-		}
-		is := versionOf(v.Fields)
 		if _, known := of[is.UID]; !known {
 			uids = append(uids, is.UID)
 		}
@@ -180,10 +177,32 @@ func (p *past) read(
 }
 
 // lines yields the lines about the selected objects between two moments or, of these, those of additions and deletions.
+// After those until the moment that is asked about come those received later of what was made before.
 func (p *past) lines(
 	ctx context.Context, s *argument.Selection, since, until argument.Moment, ends bool,
-) iter.Seq2[*archive.Version, error] {
-	return func(yield func(*archive.Version, error) bool) {
+) iter.Seq2[*why.Version, error] {
+	return func(yield func(*why.Version, error) bool) {
+		for v, err := range p.between(ctx, s, since, until, ends) {
+			if !yield(v, err) {
+				return
+			}
+		}
+		if p.asked == nil || until.IsZero() || until != p.until {
+			return
+		}
+		later := argument.Moment{Time: p.asked.Time.Add(why.Together)}
+		for v, err := range p.between(ctx, s, until.JustAfter(), later, ends) {
+			if (err != nil || v.Precedes(p.asked)) && !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+func (p *past) between(
+	ctx context.Context, s *argument.Selection, since, until argument.Moment, ends bool,
+) iter.Seq2[*why.Version, error] {
+	return func(yield func(*why.Version, error) bool) {
 		for part, err := range p.j.Parts(ctx, s, since, until) {
 			if err != nil {
 				yield(nil, err)
@@ -192,7 +211,15 @@ func (p *past) lines(
 			steps := slices.DeleteFunc(part.Steps, func(st archive.Step) bool {
 				return st.Type > index.Deleted || ends && st.Type == index.Modified
 			})
-			if !p.j.Walk(ctx, part.Segment, steps, yield) {
+			if !p.j.Walk(ctx, part.Segment, steps, func(v *archive.Version, err error) bool {
+				if err != nil {
+					return yield(nil, err)
+				}
+				if v.AboutStream() || v.SaysRemoved() || len(v.Text(line.FieldUID)) == 0 {
+					return true
+				}
+				return yield(versionOf(v.Fields), nil)
+			}) {
 				return
 			}
 		}

@@ -165,11 +165,20 @@ func before(a, b *Version) (is, proven bool) {
 	if byVersion == byLine {
 		return byLine, true
 	}
-	const together = time.Minute // streams that catch up are written in any order
-	if apart(a.Time, b.Time) < together {
+	if apart(a.Time, b.Time) < Together {
 		return byVersion, false
 	}
 	return byLine, false
+}
+
+// Together is how far apart lines are whose versions say in which order they were made: streams that catch up are
+// written in any order.
+const Together = time.Minute
+
+// Precedes reports whether the change of a line was made before that of another stream's line that was received first.
+func (v *Version) Precedes(first *Version) bool {
+	return v.Stream != first.Stream && v.dated() && first.dated() && v.Version < first.Version &&
+		v.Time.Sub(first.Time) < Together
 }
 
 // dated reports whether the line's resourceVersion is that of what it says.
