@@ -169,6 +169,47 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// After a row for which there is no room come no others, even if there were room for them.
+func TestRoom(t *testing.T) {
+	row := func(size int) []byte { return fmt.Appendf(nil, `{"seq":%d,"a":%q}`, size, strings.Repeat("a", size)) }
+	r := rows{limit: 10, lines: true, byLine: true, less: "objects"}
+	for _, size := range []int{15000, 15001, 15002, 15003, 15004, 100, 101} {
+		r.take(row(size))
+	}
+	for several, since := range map[bool]string{false: "seq:15004", true: ""} {
+		all, rest := r.shown(nil, !several)
+		if len(all) != 4 || rest == nil || rest.Rows != 3 || rest.Since != since {
+			t.Errorf("several journals %t: %d rows and %+v", several, len(all), rest)
+		}
+	}
+}
+
+// unsure is a question whose answer is printed and may be wrong, which a note says and no doubt.
+type unsure struct{}
+
+func (unsure) Prepare(*command.Request) error { return nil }
+
+func (unsure) Answer(_ context.Context, _ *command.Request, of []answer.Asked, _ *answer.Output) error {
+	of[0].Output.Note("it may not match")
+	_, err := of[0].Output.Write([]byte("{}"))
+	return errors.Join(err, answer.ErrNotCovered)
+}
+
+// An answer is uncertain where the command would say so by its exit status alone; the notes are its doubts then.
+func TestUnsure(t *testing.T) {
+	j := journaltest.New(t, filepath.Join(t.TempDir(), "journal.jsonl"), time.Now())
+	c := j.Stream("configmaps", "ConfigMap")
+	c.Snapshot()
+	c.Put("kubectl", configMap("web", "a1", "1"))
+	c.Synced()
+	j.Stop()
+	s := newServer(Options{Journals: []string{j.Path}, Log: io.Discard})
+	r, err := s.answer(t.Context(), &asked{Question: unsure{}, rows: rows{limit: 1}})
+	if err != nil || r.Certain || !r.Found || !slices.Contains(r.Doubts, "it may not match") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // An answer has at most 64 KiB, whatever the values. What is cut of a row is marked there.
 func TestLargeValues(t *testing.T) {
 	client := serving(t, func(_ *journaltest.Journal, s *journaltest.Stream) {
