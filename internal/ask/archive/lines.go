@@ -169,9 +169,15 @@ func (j *Journal) LinesOfStream(ctx context.Context, i int, stream string) (all 
 
 // TimeOf returns when the line with that seq was received; where it is missing, the one after it.
 func (j *Journal) TimeOf(ctx context.Context, seq uint64) (time.Time, error) {
+	_, l, err := j.lineFrom(ctx, seq)
+	return l.Time, err
+}
+
+// lineFrom returns where the line with that seq is; where it is missing, the one after it or the last one of a segment.
+func (j *Journal) lineFrom(ctx context.Context, seq uint64) (*index.Index, index.Line, error) {
 	x, err := j.Index(ctx, j.SegmentWith(seq))
 	if err != nil || x.Lines == 0 {
-		return time.Time{}, err
+		return nil, index.Line{}, err
 	}
 	n := sort.Search(x.Lines-1, func(n int) bool {
 		l, lineErr := x.Line(n)
@@ -179,7 +185,7 @@ func (j *Journal) TimeOf(ctx context.Context, seq uint64) (time.Time, error) {
 		return l.Seq >= seq
 	})
 	l, lineErr := x.Line(n)
-	return l.Time, errors.Join(err, lineErr)
+	return x, l, errors.Join(err, lineErr)
 }
 
 // MarkBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun
@@ -340,15 +346,14 @@ func (j *Journal) LineIn(ctx context.Context, i int, l *index.Line) (*line.Field
 	return j.second.Read(j.Segments[i], x, l.Seq, l.Offset)
 }
 
-// LineOf reads the line with a seq. It is valid until the next call.
+// LineOf reads the line with a seq, nil where it is missing. It is valid until the next call.
 func (j *Journal) LineOf(ctx context.Context, seq uint64) (*line.Fields, error) {
-	x, err := j.Index(ctx, j.SegmentWith(seq))
-	if err != nil {
-		return nil, err
-	}
-	l, err := x.LineOf(seq)
+	x, l, err := j.lineFrom(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
+	}
+	if l.Seq != seq {
+		return nil, nil
 	}
 	return j.Line(ctx, PlaceOf(x, &l))
 }

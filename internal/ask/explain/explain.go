@@ -109,6 +109,15 @@ func (p *past) one(ctx context.Context, s *argument.Selection) (*why.Ref, error)
 	name.UID = ""
 	p.remember(name, all)
 	p.asked = last
+	if p.until.Seq > 0 {
+		l, err := p.j.LineOf(ctx, p.until.Seq)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil && !l.AboutStream() {
+			p.asked = versionOf(l)
+		}
+	}
 	return &last.Ref, nil
 }
 
@@ -155,7 +164,11 @@ func (p *past) doubts(ctx context.Context, is *why.Answer) ([]question.Doubt, er
 	if err != nil || len(s.Objects) == 0 {
 		return nil, err
 	}
-	all, err := p.j.Uncovered(ctx, s, argument.Moment{Time: from.Add(-lately)}, argument.Moment{Seq: to.Seq})
+	end := p.until.OfTime()
+	if end.IsZero() {
+		end.Seq = to.Seq
+	}
+	all, err := p.j.Uncovered(ctx, s, argument.Moment{Time: from.Add(-lately)}, end)
 	if err != nil {
 		return nil, err
 	}

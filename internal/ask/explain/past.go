@@ -23,7 +23,9 @@ import (
 type past struct {
 	j     *question.Journal
 	until argument.Moment
-	asked *why.Version // the last one of what is asked about, until then
+	// asked is the line of that moment; of a time, the last one of what is asked about. Streams that catch up are written
+	// in any order: what is received beside it counts by when it was made.
+	asked *why.Version
 
 	removed map[string][]uint64 // see removals
 	known   map[why.Ref][][]*why.Version
@@ -177,28 +179,39 @@ func (p *past) read(
 }
 
 // lines yields the lines about the selected objects between two moments or, of these, those of additions and deletions.
-// After those until the moment that is asked about come those received later of what was made before.
 func (p *past) lines(
 	ctx context.Context, s *argument.Selection, since, until argument.Moment, ends bool,
 ) iter.Seq2[*why.Version, error] {
 	return func(yield func(*why.Version, error) bool) {
+		atEnd := p.asked != nil && !until.IsZero() && until == p.until
 		for v, err := range p.between(ctx, s, since, until, ends) {
+			if err == nil && atEnd && until.Seq > 0 {
+				if precedes, known := v.Precedes(p.asked); known && !precedes {
+					continue
+				}
+			}
 			if !yield(v, err) {
 				return
 			}
 		}
-		if p.asked == nil || until.IsZero() || until != p.until {
+		if !atEnd {
 			return
 		}
 		later := argument.Moment{Time: p.asked.Time.Add(why.Together)}
 		for v, err := range p.between(ctx, s, until.JustAfter(), later, ends) {
-			if (err != nil || v.Precedes(p.asked)) && !yield(v, err) {
+			if err == nil {
+				if precedes, known := v.Precedes(p.asked); !known || !precedes {
+					continue
+				}
+			}
+			if !yield(v, err) {
 				return
 			}
 		}
 	}
 }
 
+// between yields the lines about the selected objects that are between two moments.
 func (p *past) between(
 	ctx context.Context, s *argument.Selection, since, until argument.Moment, ends bool,
 ) iter.Seq2[*why.Version, error] {

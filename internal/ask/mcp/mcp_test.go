@@ -307,14 +307,18 @@ func TestBadInput(t *testing.T) {
 		{"history", `{"objects":["pods","14:02"]}`, "14:02"},
 		{"history", `{"objects":7}`, "objects"},
 		{"history", `[]`, ""},
+		{"history", `{"grep":"` + strings.Repeat("a", 900_000) + `"}`, "bytes)"},
+		{"diff", `null`, `missing properties: ["since"]`},
 	} {
 		a := ask(t, client, of.tool, json.RawMessage(of.arguments))
-		if !a.error || !strings.Contains(a.text, of.want) || strings.Contains(a.text, "\n") {
-			t.Errorf("%s %s: %v %q, want %q", of.tool, of.arguments, a.error, a.text, of.want)
+		if !a.error || !strings.Contains(a.text, of.want) || strings.Contains(a.text, "\n") || len(a.text) > 3<<10 {
+			t.Errorf("%s %.99s: %v %q, want %q", of.tool, of.arguments, a.error, a.text, of.want)
 		}
 	}
-	if a := ask(t, client, "history", nil); a.error || !a.Found {
-		t.Errorf("after that: %s", a.text)
+	for _, none := range []any{nil, json.RawMessage("null"), map[string]any{}} {
+		if a := ask(t, client, "history", none); a.error || !a.Found {
+			t.Errorf("after that, %v: %s", none, a.text)
+		}
 	}
 	missing := connect(t, newServer(Options{Journals: []string{filepath.Join(t.TempDir(), "none.jsonl")}, Log: io.Discard}))
 	if a := ask(t, missing, "history", nil); !a.error || !strings.Contains(a.text, "no such file") {

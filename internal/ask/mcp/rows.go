@@ -206,13 +206,17 @@ func deep(row []byte) bool {
 	return false
 }
 
+func cutText(text string, n int) string {
+	return strings.ToValidUTF8(text[:n], "") + fmt.Sprintf("%s (%d bytes)", terminal.Ellipsis, len(text))
+}
+
 // cut cuts the texts in a value to n bytes, lists to n/4 elements, and what is nested deeper than depth.
 func cut(v any, n, depth int) any {
 	const mark = terminal.Ellipsis
 	switch v := v.(type) {
 	case string:
 		if len(v) > n {
-			return strings.ToValidUTF8(v[:n], "") + fmt.Sprintf("%s (%d bytes)", mark, len(v))
+			return cutText(v, n)
 		}
 	case []any:
 		if depth == 0 {

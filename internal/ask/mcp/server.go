@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ const (
 	maxWaiting  = 32
 	maxText     = 1024 // characters of an input
 	maxTexts    = 50
+	maxError    = 2 << 10 // bytes
 )
 
 const instructions = `kubejournal has recorded what happened to the objects of a Kubernetes cluster: every version of
@@ -83,8 +85,29 @@ func (s *server) protocol() *mcp.Server {
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
+	on.AddReceivingMiddleware(s.guard)
 	s.addTools(on)
 	return on
+}
+
+// guard stands before the SDK: it takes null for no arguments, bounds errors, which repeat their input, and keeps what
+// one message does from ending the others.
+func (s *server) guard(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (is mcp.Result, err error) {
+		defer s.caught(&err)
+		if call, ok := r.(*mcp.CallToolRequest); ok && string(bytes.TrimSpace(call.Params.Arguments)) == "null" {
+			call.Params.Arguments = []byte("{}")
+		}
+		is, err = next(ctx, method, r)
+		if answer, ok := is.(*mcp.CallToolResult); ok && answer.IsError {
+			for _, c := range answer.Content {
+				if text, ok := c.(*mcp.TextContent); ok && len(text.Text) > maxError {
+					text.Text = cutText(text.Text, maxError)
+				}
+			}
+		}
+		return is, err
+	}
 }
 
 // asked is a call: a question, and how its answer is shown.

@@ -72,6 +72,9 @@ func (j *Journal) uncoveredBetween(
 		return nil, err
 	}
 	beyond, err := j.beyond(ctx, until)
+	if err == nil && len(beyond) == 0 && since.Seq > 1 {
+		beyond, err = j.beyond(ctx, argument.Moment{Seq: since.Seq - 1}) // the next line may be asked for
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +93,10 @@ func (j *Journal) uncoveredBetween(
 //	between two intervals                       every object: what came and went has no line
 //	  that a GAP of the same history separates    but for those asked for by name that have the same last line before and
 //	                                              after it: they were not written
-//	before the first interval                   every object, if a beginning was asked for; else the answer begins there
-//	after the last interval, which has ended    every object, if that time was asked for; else the answer is as of then
+//	before the first interval                   every object, if a beginning was asked for, or an end before it; else
+//	                                            the answer begins there
+//	after the last interval, which has ended    every object, if an end there was asked for, or a beginning; else the
+//	                                            answer is as of then
 //	after the last interval, which goes on      the same, once it was not confirmed for pulseAge
 //	any of these, and other streams have all    nothing
 //	its objects in intervals at that time
@@ -232,7 +237,8 @@ func (j *Journal) unlisted(ctx context.Context, s *argument.Selection) (doubts [
 	return doubts, err
 }
 
-// doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP.
+// doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP, or
+// that was read late beside the line's.
 func (j *Journal) doubtsAtSeq(ctx context.Context, s *argument.Selection, m argument.Moment) ([]Doubt, error) {
 	streams, err := j.StreamNames(ctx, s)
 	if err != nil {
@@ -253,7 +259,11 @@ func (j *Journal) doubtsAtSeq(ctx context.Context, s *argument.Selection, m argu
 		}
 	}
 	beyond, err := j.beyond(ctx, m)
-	return slices.Concat(doubts, beyond), err
+	if err != nil || len(beyond) > 0 {
+		return slices.Concat(doubts, beyond), err
+	}
+	beside, err := j.besideLine(ctx, s, m.Seq)
+	return slices.Concat(doubts, beside), err
 }
 
 // restrict returns a doubt about a gap for those objects alone that may have been written in it, where all that are
@@ -330,7 +340,11 @@ func holes(stream *coverage.Stream, since, until argument.Moment) (doubts []Doub
 	for i := range stream.Intervals {
 		in := &stream.Intervals[i]
 		if i == 0 {
-			if !since.IsZero() && since.Time.Before(in.From) {
+			begun := until // of what is asked for without a beginning, nothing was watched yet
+			if !since.IsZero() {
+				begun = since
+			}
+			if !begun.IsZero() && begun.Time.Before(in.From) {
 				doubts = append(doubts, Doubt{Stream: stream.Name, To: in.From, Reason: "not watched yet"})
 			}
 			continue
@@ -342,6 +356,7 @@ func holes(stream *coverage.Stream, since, until argument.Moment) (doubts []Doub
 	}
 	if last := stream.Intervals[len(stream.Intervals)-1]; until.Seq == 0 && !until.Time.Before(last.To) {
 		if _, doubt := at(stream.Intervals, stream.Name, until); doubt != nil {
+			doubt.AsOf = doubt.AsOf && (since.IsOpen() || since.Seq > 0 || !since.Time.After(doubt.From))
 			doubts = append(doubts, *doubt)
 		}
 	}

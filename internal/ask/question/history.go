@@ -240,7 +240,9 @@ func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int
 			return err
 		}
 		var from time.Time
-		_ = from.UnmarshalText(gap.Text(line.FieldFromTime)) // zero where it is not known
+		if gap != nil {
+			_ = from.UnmarshalText(gap.Text(line.FieldFromTime)) // zero where it is not known
+		}
 		e.gaps[seq] = from
 	}
 	item.EndedAfter = e.gaps[seq]

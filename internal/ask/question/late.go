@@ -39,7 +39,7 @@ func (p passed) has(stream string, l *index.Line) bool {
 // lateLine is a line that was received in a late interval.
 type lateLine struct {
 	index.Line
-	object string // its namespace and name, if it is selected
+	object string // its namespace and name, if it is selected and counts
 }
 
 // undated reports whether the line is one of a selected object, and does not say when it was made.
@@ -62,7 +62,7 @@ func (j *Journal) waitedAt(
 			continue
 		}
 		w.until[stream] = end
-		lines, err := j.lateLines(ctx, s, stream, m, end)
+		lines, err := j.lateLines(ctx, s, stream, m, end, undated)
 		if err != nil {
 			return nil, err
 		}
@@ -123,10 +123,14 @@ func waitedUntil(intervals []coverage.Interval, late *coverage.Interval) time.Ti
 	return time.Time{}
 }
 
+// undated selects lines that do not say when the change was made.
+func undated(l *index.Line) bool { return l.Written.IsZero() }
+
 // lateLines returns the lines of a stream that were received after a moment and no later than end, in order, up to a
-// GAP; none where each selected one of them says when it was made.
+// GAP; none where none is about a selected object and counts.
 func (j *Journal) lateLines(
 	ctx context.Context, s *argument.Selection, stream string, m argument.Moment, end time.Time,
+	counts func(*index.Line) bool,
 ) (all []lateLine, err error) {
 	within := func(l *index.Line) bool { return l.Time.After(m.Time) && !l.Time.After(end) }
 	var segments []int
@@ -159,7 +163,7 @@ func (j *Journal) lateLines(
 				if err != nil {
 					return nil, err
 				}
-				if l.Written.IsZero() && within(&l) {
+				if counts(&l) && within(&l) {
 					selected[l.Seq] = place(o.Namespace, o.Name)
 				}
 			}
@@ -184,6 +188,64 @@ func (j *Journal) lateLines(
 		}
 	}
 	return all, nil
+}
+
+// besideLine returns a doubt for each stream in which objects may have been otherwise when another stream's change was
+// made, whose line this is: where one of the two was read late, lines are in the order in which they were received.
+func (j *Journal) besideLine(ctx context.Context, s *argument.Selection, seq uint64) (doubts []Doubt, err error) {
+	own, err := j.LineOf(ctx, seq)
+	if err != nil || own == nil || own.AboutStream() {
+		return nil, err
+	}
+	received, name := argument.Moment{Time: own.Time}, own.Unquoted(line.FieldStream)
+	made, dated := own.Written()
+	inOrder := func(l *index.Line) bool { // whole seconds
+		return dated && !l.Written.IsZero() && (l.Seq < seq && l.Written.Before(made) || l.Seq > seq && l.Written.After(made))
+	}
+	all, err := j.AllCoverage()
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is said elsewhere
+	}
+	var late *coverage.Interval // of the line's own stream
+	for i := range all {
+		if in, _, _ := waitsAt(&all[i], received); in != nil && all[i].Name == name {
+			late = in
+		}
+	}
+	for i := range all {
+		stream := &all[i]
+		if stream.Name == name || !s.MayHave(stream.Name) {
+			continue
+		}
+		in, end, _ := waitsAt(stream, received)
+		if in == nil {
+			in, end = late, own.Time
+		}
+		if in == nil {
+			continue
+		}
+		lines, err := j.lateLines(ctx, s, stream.Name, argument.Moment{Time: in.From}, end, func(l *index.Line) bool {
+			return !inOrder(l)
+		})
+		if err != nil {
+			return nil, err
+		}
+		doubt := Doubt{
+			Stream: stream.Name, From: in.From, To: end,
+			Reason: fmt.Sprintf("received beside line %d, in any order", seq),
+		}
+		for i := range lines {
+			if lines[i].object != "" {
+				doubt.Objects = append(doubt.Objects, lines[i].object)
+			}
+		}
+		if len(doubt.Objects) > 0 {
+			slices.Sort(doubt.Objects)
+			doubt.Objects = slices.Compact(doubt.Objects)
+			doubts = append(doubts, doubt)
+		}
+	}
+	return doubts, nil
 }
 
 // place returns an object's namespace and name.

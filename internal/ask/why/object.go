@@ -175,10 +175,11 @@ func before(a, b *Version) (is, proven bool) {
 // written in any order.
 const Together = time.Minute
 
-// Precedes reports whether the change of a line was made before that of another stream's line that was received first.
-func (v *Version) Precedes(first *Version) bool {
-	return v.Stream != first.Stream && v.dated() && first.dated() && v.Version < first.Version &&
-		v.Time.Sub(first.Time) < Together
+// Precedes reports whether the change of a line was made before that of another stream's, whichever was received first;
+// known is false where nothing says so but the order in which they were received.
+func (v *Version) Precedes(other *Version) (is, known bool) {
+	known = v.Stream != other.Stream && v.dated() && other.dated() && apart(v.Time, other.Time) < Together
+	return v.Version < other.Version, known
 }
 
 // dated reports whether the line's resourceVersion is that of what it says.

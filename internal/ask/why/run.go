@@ -217,7 +217,7 @@ func (w *asker) broughtBy(o *object, v *Version, f failure) {
 	c, ok := top.changeOf(o.first(), templateChanged)
 	if !ok || of.Kind == "ReplicaSet" && (of.whole() == nil || top != of && !sameTemplate(c.Version, of.whole())) {
 		// The template is older, or it came back.
-		if w.ends("its template was not changed since the journal begins"); f.what != "" && w.answer.Ends != "" {
+		if w.ends("no change in the journal brought its template"); f.what != "" && w.answer.Ends != "" {
 			w.answer.Ends += "; the pod's log may say more"
 		}
 		return
