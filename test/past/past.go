@@ -28,16 +28,19 @@ const (
 	AsList    = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
+// Ages finds the ages in the cells of a table.
+var Ages = regexp.MustCompile(`([,\[])"(?:\d+[ydhms])+"`)
+
 // differs is what no answer of the past can have as the API server had it. The list is that of docs/serve.md.
 var differs = []*regexp.Regexp{
 	// The version of a list is that of the resource's last change, not of the last change of anything.
 	regexp.MustCompile(`^({"kind":"\w+List","apiVersion":"[^"]+","metadata":{"resourceVersion":)"\d+"`),
 	regexp.MustCompile(`^({"kind":"Table","apiVersion":"[^"]+","metadata":{"resourceVersion":)"\d+"`),
-	regexp.MustCompile(`("kind":"\w+List","metadata":{"continue":"","resourceVersion":)"\d+"`),
+	regexp.MustCompile(`("kind":"\w+List","metadata":{"continue":"[^"]*",(?:"remainingItemCount":\d+,)?"resourceVersion":)"\d+"`),
 	regexp.MustCompile(`("kind": "\w+List",\n  (?:"apiVersion": "[^"]+",\n  )?"metadata": {\n` +
 		`    (?:"continue": "",\n    )?"resourceVersion": )"\d+"`),
 	// Ages are those of the moment that was asked for.
-	regexp.MustCompile(`(,)"\d+s"([,\]])`),
+	Ages,
 	// Servers name their own addresses.
 	regexp.MustCompile(`("serverAddress":)"[^"]+"`),
 }
@@ -45,7 +48,7 @@ var differs = []*regexp.Regexp{
 // Same returns an answer without what differs.
 func Same(a Answer) Answer {
 	for _, d := range differs {
-		a.Body = d.ReplaceAllString(a.Body, `$1"…"$2`)
+		a.Body = d.ReplaceAllString(a.Body, `$1"…"`)
 	}
 	return a
 }
@@ -63,15 +66,21 @@ func Difference(got, want Answer) string {
 }
 
 // Get has a handler answer.
-func Get(s http.Handler, r Request) Answer {
+func Get(h http.Handler, r Request) Answer {
+	a, _ := Warned(h, r)
+	return a
+}
+
+// Warned has a handler answer, and returns what it warns of, too.
+func Warned(h http.Handler, r Request) (Answer, []string) {
 	q := httptest.NewRequest(http.MethodGet, r.Path, http.NoBody)
 	q.Host = "127.0.0.1"
 	if r.Accept != "" {
 		q.Header.Set("Accept", r.Accept)
 	}
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, q)
-	return Answer{w.Code, w.Body.String()}
+	h.ServeHTTP(w, q)
+	return Answer{w.Code, w.Body.String()}, w.Header().Values("Warning")
 }
 
 // Resources returns what aggregated discovery says of each resource, by GROUP/VERSION/RESOURCE, but for its verbs and
