@@ -41,6 +41,8 @@ var differs = []*regexp.Regexp{
 		`    (?:"continue": "",\n    )?"resourceVersion": )"\d+"`),
 	// Ages are those of the moment that was asked for.
 	Ages,
+	// What a column is described as is that of another release.
+	regexp.MustCompile(`("name":"[^"]+","type":"[^"]+","format":"[^"]*","description":)"(?:[^"\\]|\\.)*"`),
 	// Servers name their own addresses.
 	regexp.MustCompile(`("serverAddress":)"[^"]+"`),
 }
