@@ -479,6 +479,7 @@ var (
 	written = regexp.MustCompile(`values are REDACTED|its stream keeps metadata alone`)
 	// documented are doubts about what the API server says of itself, which kubejournal asks it for from time to time.
 	documented = regexp.MustCompile(`what the API server served between`)
+	lost       = regexp.MustCompile(`: GAP |which CustomResourceDefinitions there were`)
 )
 
 // outcome is how many answers were so.
@@ -585,7 +586,7 @@ func (x *incident) judgeMoment(ctx context.Context, m *snapshot) (t outcome, err
 		default:
 			t.different++
 		}
-		deserved := func(w string) bool { return documented.MatchString(w) || m.Lost && strings.Contains(w, ": GAP ") }
+		deserved := func(w string) bool { return documented.MatchString(w) || m.Lost && lost.MatchString(w) }
 		if i := slices.IndexFunc(doubts, func(w string) bool { return !deserved(w) }); i >= 0 && m.Watched {
 			undeserved := doubts[i]
 			err = errors.Join(err, fmt.Errorf("it is in doubt: %s", undeserved))
