@@ -121,7 +121,7 @@ func withVersion(raw []byte, version string) []byte {
 	return slices.Concat(raw[:at], []byte(quoted(version)), raw[at+len(is):])
 }
 
-// templateGeneration is an annotation that a DaemonSet has in a version of the API alone: the server makes it of a field.
+// templateGeneration is an annotation that a DaemonSet has in one version of the API: the server makes it of a field.
 const templateGeneration = "deprecated.daemonset.template.generation"
 
 // appendPartial appends the metadata of an object, as a PartialObjectMetadata of a version of the API.
