@@ -261,7 +261,8 @@ demo: ## see it work, on a control plane of its own
 	@mkdir -p bin && go build -o bin/demo ./test/demo && exec bin/demo
 
 # INCIDENT=-strict fails where the journal names the wrong manager, subresource or time; with -load 10000 it goes on until
-# there are so many lines (about 5 minutes more). KUBEJOURNAL_TEST_CONTROLPLANE=v1.32, or v1.34, has it on that Kubernetes.
+# there are so many lines (about 5 minutes more); -moments 20 compares serve with the API server at 20 moments, not 3.
+# KUBEJOURNAL_TEST_CONTROLPLANE=v1.32, or v1.34, has it on that Kubernetes.
 CONTROLLERS = bin/$(KUBEJOURNAL_TEST_CONTROLPLANE:%=%/)kube-controller-manager bin/$(KUBEJOURNAL_TEST_CONTROLPLANE:%=%/)kube-scheduler
 incident: bin/kubectl $(CONTROLLERS) controlplane ## a bad day with controllers and two outages: its journal against the API server's audit log (4 minutes); leaves bin/incident
 	@mkdir -p bin/test && go build -o bin/test/incident ./test/incident && exec bin/test/incident $(INCIDENT)

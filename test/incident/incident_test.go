@@ -8,6 +8,7 @@ import (
 
 	"kubejournal/test/cluster"
 	"kubejournal/test/invariant"
+	"kubejournal/test/past"
 )
 
 // at is a moment of the test's day, by its millisecond.
@@ -111,5 +112,47 @@ func TestWhyIsJudged(t *testing.T) {
 				t.Errorf("%v, want %q", err, tc.fault)
 			}
 		})
+	}
+}
+
+func TestChosen(t *testing.T) {
+	for _, tc := range []struct{ moments, steps, want int }{{0, 43, 0}, {3, 43, 3}, {20, 43, 20}, {43, 43, 43}, {50, 43, 43}} {
+		x, n := &incident{moments: tc.moments}, 0
+		for i := range tc.steps {
+			if x.chosen(i, tc.steps) {
+				n++
+			}
+		}
+		if n != tc.want {
+			t.Errorf("%d of %d steps have a moment, want %d", n, tc.steps, tc.want)
+		}
+	}
+}
+
+func TestAsJournal(t *testing.T) {
+	for path, tc := range map[string][2]string{
+		"/api/v1/secrets": {`{"metadata":{"name":"a","annotations":{"b":"","kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{}}"},` +
+			`"managedFields":[{"a":["b"]}]},"data":{"k":"djE=","l":"djI="},"type":"Opaque"}`,
+			`{"metadata":{"name":"a","annotations":{"b":""}},"data":{"k":"REDACTED","l":"REDACTED"},"type":"Opaque"}`},
+		"/api/v1/configmaps": {`{"metadata":{"managedFields":[],"name":"a"},"data":{"k":"\"managedFields\":1"}}`,
+			`{"metadata":{"name":"a"},"data":{"k":"\"managedFields\":1"}}`},
+	} {
+		if got := asJournal(path, past.Answer{Body: tc[0]}).Body; got != tc[1] {
+			t.Errorf("%s: %s, want %s", path, got, tc[1])
+		}
+	}
+}
+
+func TestSameAge(t *testing.T) {
+	for _, tc := range []struct {
+		got, want string
+		same      bool
+	}{
+		{`,"5s"`, `,"3s"`, true}, {`,"3s"`, `,"5s"`, false}, {`,"2m3s"`, `["119s"`, true}, {`,"12m"`, `,"11m"`, true},
+		{`,"9s"`, `,"3s"`, false}, {`,"13m"`, `,"11m"`, false},
+	} {
+		if err := sameAge(tc.got, tc.want, 3*time.Second); (err == nil) != tc.same {
+			t.Errorf("%s and %s: %v", tc.got, tc.want, err)
+		}
 	}
 }

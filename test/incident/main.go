@@ -23,6 +23,7 @@
 //	whyrules.go  what has to be true of a link, by its rule
 //	persons.go   whom kubejournal audit names, at each level of the audit log
 //	ask.go       asks kubejournal, and reads its answers
+//	moments.go   what the API server answers at some moments, and kubejournal serve of them
 //	questions.go what is asked, what the answers have to be, and the restore of what was deleted
 //	manifests/   what is applied, and kubejournal's config
 package main
@@ -47,10 +48,11 @@ func main() {
 	strict := flag.Bool("strict", false, "a wrong manager, subresource or time is an error")
 	load := flag.Int("load", 0, "have controllers busy until the journal has so many `lines`")
 	only := flag.Bool("endings", false, "the endings alone, and no question but why")
-	judge := flag.Bool("judge", false, "hold what why says against the folder that a run left")
+	judge := flag.Bool("judge", false, "hold what why and serve say against the folder that a run left")
+	moments := flag.Int("moments", 3, "compare serve with the API server at N `moments`")
 	binary := flag.String("program", "", "kubejournal `binary`; without it, it is built")
 	flag.Parse()
-	err := run(ctx, &incident{out: *out, program: *binary, only: *only}, *load, *strict, *judge)
+	err := run(ctx, &incident{out: *out, program: *binary, only: *only, moments: *moments}, *load, *strict, *judge)
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "incident: %v\n", err)
@@ -79,10 +81,14 @@ func run(ctx context.Context, x *incident, load int, strict, judge bool) (err er
 		x.ledger.begin(s.name)
 		err := s.do(ctx)
 		x.ledger.end()
+		took := time.Since(began)
+		if err == nil && x.chosen(i, len(steps)) {
+			err = x.record(ctx, s.name)
+		}
 		if err != nil {
 			return fmt.Errorf("step %d, %s: %w", i+1, s.name, err)
 		}
-		fmt.Printf("%2d. %-70s %6.1f s\n", i+1, s.name, time.Since(began).Seconds())
+		fmt.Printf("%2d. %-70s %6.1f s\n", i+1, s.name, took.Seconds())
 	}
 	if load > 0 {
 		x.ledger.begin("Load")
@@ -106,7 +112,7 @@ func (x *incident) judgeAgain(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return errors.Join(x.why(ctx), x.persons(ctx))
+	return errors.Join(x.why(ctx), x.persons(ctx), x.judgeMoments(ctx))
 }
 
 // finish lets everything come to rest, ends kubejournal and checks what it wrote.
@@ -125,11 +131,11 @@ func (x *incident) finish(ctx context.Context, strict bool) error {
 	since := x.ledger.Steps[1].From.UTC().Format(time.RFC3339Nano) // what was there before is long
 	audit, err := os.ReadFile(x.cluster.AuditLog())
 	if err := errors.Join(err, os.WriteFile(filepath.Join(x.out, "audit.log"), audit, 0o600),
-		x.ledger.write(filepath.Join(x.out, "ledger.json"))); err != nil {
+		x.ledger.write(filepath.Join(x.out, "ledger.json")), x.keepMoments()); err != nil {
 		return err
 	}
 	if x.only {
-		return x.why(ctx)
+		return errors.Join(x.why(ctx), x.judgeMoments(ctx))
 	}
 	if err := x.onTerminal("tail.txt", "tail -N all --no-follow --since "+since+" journal.jsonl",
 		3); err != nil { // there is a gap
@@ -137,7 +143,7 @@ func (x *incident) finish(ctx context.Context, strict bool) error {
 	}
 	kinds, examples, err := x.check(strict)
 	fmt.Printf("\n%s\nThe journal, and what was seen of it: %s\n", kinds, x.out)
-	return errors.Join(err, answered, x.why(ctx), x.persons(ctx), x.giveBack(ctx),
+	return errors.Join(err, answered, x.why(ctx), x.persons(ctx), x.judgeMoments(ctx), x.giveBack(ctx),
 		os.WriteFile(filepath.Join(x.out, "summary.txt"), []byte(kinds), 0o600),
 		os.WriteFile(filepath.Join(x.out, "writers.txt"), []byte(examples), 0o600))
 }

@@ -55,6 +55,9 @@ type incident struct {
 	between  time.Time // the two edits of a config map
 	settings string    // that config map then, as kubectl shows it
 	deleted  []deletedObject
+
+	moments  int // are recorded
+	recorded []*snapshot
 }
 
 // setUp starts the control plane, its controllers and nodes, and kubejournal beside them.

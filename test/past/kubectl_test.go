@@ -157,11 +157,11 @@ func TestKubectl(t *testing.T) {
 	s.write(http.MethodPatch, path, `{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":`+
 		`{"type":"object","properties":{"spec":{"type":"object","properties":{"weight":{"type":"integer"}}}}}}}]}}`)
 	s.until("the schema has changed", func() bool {
-		return strings.Contains(s.send(http.MethodGet, "/openapi/v3/apis/example.com/v1", "", "").body, "weight")
+		return strings.Contains(s.send(http.MethodGet, "/openapi/v3/apis/example.com/v1", "", "").Body, "weight")
 	})
 	see("explain teams.spec --recursive")
 	s.write(http.MethodDelete, path, "")
-	s.until("it is gone", func() bool { return s.send(http.MethodGet, "/apis/example.com", "", "").status == http.StatusNotFound })
+	s.until("it is gone", func() bool { return s.send(http.MethodGet, "/apis/example.com", "", "").Status == http.StatusNotFound })
 	see("api-resources")
 	if err := s.daemon.Stop(patience); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestKubectl(t *testing.T) {
 		}
 		for command := range m.said {
 			if is[command] != m.said[command] {
-				t.Errorf("moment %d, kubectl %s: %s", n, command, difference(answer{body: is[command]}, answer{body: m.said[command]}))
+				t.Errorf("moment %d, kubectl %s: %s", n, command, Difference(Answer{Body: is[command]}, Answer{Body: m.said[command]}))
 			}
 		}
 	}

@@ -1,4 +1,3 @@
-// Package past asks a real API server and kubejournal serve the same, and compares the answers byte for byte.
 package past
 
 import (
@@ -8,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/ask/argument"
@@ -55,14 +52,7 @@ type stage struct {
 // moment is what the API server has answered at a time.
 type moment struct {
 	at      time.Time
-	answers map[request]answer
-}
-
-type request struct{ path, accept string }
-
-type answer struct {
-	status int
-	body   string
+	answers map[Request]Answer
 }
 
 func open(t *testing.T) *stage {
@@ -107,7 +97,7 @@ func (s *stage) start() {
 }
 
 // send sends a request to the API server.
-func (s *stage) send(method, path, accept, body string) answer {
+func (s *stage) send(method, path, accept, body string) Answer {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.cluster.RESTConfig().Host+path, strings.NewReader(body))
 	if err != nil {
@@ -131,22 +121,22 @@ func (s *stage) send(method, path, accept, body string) answer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return answer{got.StatusCode, string(text)}
+	return Answer{got.StatusCode, string(text)}
 }
 
 // write writes, and waits until the journal has it.
 func (s *stage) write(method, path, body string) {
 	s.t.Helper()
 	got := s.send(method, path, "", body)
-	if got.status >= 300 {
-		s.t.Fatalf("%s %s: %d %s", method, path, got.status, got.body)
+	if got.Status >= 300 {
+		s.t.Fatalf("%s %s: %d %s", method, path, got.Status, got.Body)
 	}
 	var o struct {
 		Kind     string
 		Metadata struct{ UID, ResourceVersion string }
 		Details  struct{ UID string }
 	}
-	if err := json.Unmarshal([]byte(got.body), &o); err != nil {
+	if err := json.Unmarshal([]byte(got.Body), &o); err != nil {
 		s.t.Fatal(err)
 	}
 	want := fmt.Sprintf(`"id":"%s/%s/`, o.Metadata.UID, o.Metadata.ResourceVersion)
@@ -174,23 +164,17 @@ func (s *stage) write(method, path, body string) {
 	}
 }
 
-const (
-	asTable   = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-	asPartial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-	asList    = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-)
-
 // requests are asked at each moment.
-var requests = []request{
+var requests = []Request{
 	{"/api/v1/namespaces/shop/configmaps", ""},
 	{"/api/v1/namespaces/shop/configmaps/settings", ""},
-	{"/api/v1/namespaces/shop/configmaps/settings", asPartial},
+	{"/api/v1/namespaces/shop/configmaps/settings", AsPartial},
 	{"/api/v1/namespaces/shop/configmaps/gone", ""},
 	{"/api/v1/namespaces/shop/configmaps?labelSelector=app%3Dweb", ""},
 	{"/api/v1/namespaces/shop/configmaps?labelSelector=app%20notin%20(web),tier", ""},
 	{"/api/v1/configmaps?fieldSelector=metadata.name%3Dsettings", ""},
 	{"/api/v1/configmaps?fieldSelector=metadata.namespace%21%3Dkube-system", ""},
-	{"/api/v1/configmaps", asList},
+	{"/api/v1/configmaps", AsList},
 	{"/api/v1/configmaps?labelSelector=app%20has%20web", ""},
 	{"/api/v1/namespaces", ""},
 	{"/api/v1/namespaces/shop", ""},
@@ -221,21 +205,21 @@ var requests = []request{
 	{"/apis/scheduling.k8s.io/v1/priorityclasses", ""},
 	{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/teams.example.com", ""},
 	{"/apis/example.com/v1/teams", ""},
-	{"/api/v1/namespaces/shop/configmaps", asTable},
-	{"/api/v1/namespaces/shop/configmaps/settings?includeObject=Object", asTable},
-	{"/api/v1/namespaces", asTable},
-	{"/api/v1/services?includeObject=None", asTable},
-	{"/api/v1/pods", asTable},
-	{"/api/v1/nodes", asTable},
-	{"/apis/apps/v1/deployments", asTable},
-	{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", asTable},
-	{"/apis/example.com/v1/teams", asTable},
-	{"/apis/example.com/v1/teams", asList},
-	{"/apis/example.com/v1/namespaces/shop/teams?includeObject=None", asTable},
-	{"/apis/example.com/v1/namespaces/shop/teams?includeObject=Object", asTable},
+	{"/api/v1/namespaces/shop/configmaps", AsTable},
+	{"/api/v1/namespaces/shop/configmaps/settings?includeObject=Object", AsTable},
+	{"/api/v1/namespaces", AsTable},
+	{"/api/v1/services?includeObject=None", AsTable},
+	{"/api/v1/pods", AsTable},
+	{"/api/v1/nodes", AsTable},
+	{"/apis/apps/v1/deployments", AsTable},
+	{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", AsTable},
+	{"/apis/example.com/v1/teams", AsTable},
+	{"/apis/example.com/v1/teams", AsList},
+	{"/apis/example.com/v1/namespaces/shop/teams?includeObject=None", AsTable},
+	{"/apis/example.com/v1/namespaces/shop/teams?includeObject=Object", AsTable},
 	{"/apis/example.com/v1/namespaces/shop/teams/red", ""},
-	{"/apis/example.com/v1/namespaces/shop/teams/red", asTable},
-	{"/apis/example.com/v1/namespaces/shop/teams/red", asPartial},
+	{"/apis/example.com/v1/namespaces/shop/teams/red", AsTable},
+	{"/apis/example.com/v1/namespaces/shop/teams/red", AsPartial},
 	{"/apis/example.com/v1/namespaces/shop/teams/none", ""},
 	{"/apis/example.com/v1/teams?fieldSelector=spec.colour%3Dred", ""},
 	{"/apis/example.com/v1/teams?fieldSelector=spec.size%3D1", ""},
@@ -245,7 +229,7 @@ var requests = []request{
 	{"/api/v1/pods?limit=1000&resourceVersionMatch=Exact", ""},
 	{"/api/v1/pods?sendInitialEvents=true", ""},
 	{"/api/v1/pods?watch=1&sendInitialEvents=true", ""},
-	{"/api/v1/configmaps?includeObject=All", asTable},
+	{"/api/v1/configmaps?includeObject=All", AsTable},
 	{"/api/v1/configmaps?pretty=true", ""},
 	{"/api/v1/namespaces/shop/configmaps/settings?pretty=true", ""},
 	{"/apis/example.com/v1/teams?pretty=true", ""},
@@ -257,56 +241,12 @@ var requests = []request{
 // record has the API server answer the requests.
 func (s *stage) record() {
 	s.t.Helper()
-	m := moment{answers: map[request]answer{}}
+	m := moment{answers: map[Request]Answer{}}
 	for _, r := range requests {
-		m.answers[r] = s.send(http.MethodGet, r.path, r.accept, "")
+		m.answers[r] = s.send(http.MethodGet, r.Path, r.Accept, "")
 	}
 	m.at = time.Now()
 	s.moments = append(s.moments, m)
-}
-
-// differs is what no answer of the past can have as the API server had it. The list is that of docs/serve.md.
-var differs = []struct{ from, to *regexp.Regexp }{
-	// The version of a list is that of the resource's last change, not of the last change of anything.
-	{regexp.MustCompile(`^({"kind":"\w+List","apiVersion":"[^"]+","metadata":{"resourceVersion":)"\d+"`), nil},
-	{regexp.MustCompile(`^({"kind":"Table","apiVersion":"[^"]+","metadata":{"resourceVersion":)"\d+"`), nil},
-	{regexp.MustCompile(`("kind":"\w+List","metadata":{"continue":"","resourceVersion":)"\d+"`), nil},
-	{regexp.MustCompile(`("kind": "\w+List",\n  (?:"apiVersion": "[^"]+",\n  )?"metadata": {\n    (?:"continue": "",\n    )?"resourceVersion": )"\d+"`), nil},
-	// Ages are those of the moment that was asked for.
-	{regexp.MustCompile(`(,)"\d+s"([,\]])`), nil},
-	// Servers name their own addresses.
-	{regexp.MustCompile(`("serverAddress":)"[^"]+"`), nil},
-}
-
-// same returns an answer without what differs.
-func same(a answer) answer {
-	for _, d := range differs {
-		a.body = d.from.ReplaceAllString(a.body, `$1"…"$2`)
-	}
-	return a
-}
-
-// difference shows where two answers begin to differ.
-func difference(got, want answer) string {
-	n := 0
-	for n < min(len(got.body), len(want.body)) && got.body[n] == want.body[n] {
-		n++
-	}
-	show := func(a answer) string {
-		return fmt.Sprintf("%d …%q", a.status, a.body[max(n-80, 0):min(n+300, len(a.body))])
-	}
-	return fmt.Sprintf("from byte %d\n%s\nwant\n%s", n, show(got), show(want))
-}
-
-func get(s http.Handler, r request) answer {
-	q := httptest.NewRequest(http.MethodGet, r.path, http.NoBody)
-	q.Host = "127.0.0.1"
-	if r.accept != "" {
-		q.Header.Set("Accept", r.accept)
-	}
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, q)
-	return answer{w.Code, w.Body.String()}
 }
 
 func (s *stage) serve(at time.Time) *serve.Server {
@@ -344,8 +284,8 @@ func (s *stage) setUp() {
 		}
 	}
 	if err := program.Eventually(s.t.Context(), patience, "teams are served", func() error {
-		if got := s.send(http.MethodGet, "/apis/example.com/v1/teams", "", ""); got.status != http.StatusOK {
-			return errors.New(got.body)
+		if got := s.send(http.MethodGet, "/apis/example.com/v1/teams", "", ""); got.Status != http.StatusOK {
+			return errors.New(got.Body)
 		}
 		return nil
 	}); err != nil {
@@ -405,10 +345,10 @@ func TestSame(t *testing.T) {
 	for n, m := range s.moments {
 		past := s.serve(m.at)
 		for _, r := range requests {
-			want, got := same(m.answers[r]), same(get(past, r))
+			want, got := Same(m.answers[r]), Same(Get(past, r))
 			compared++
 			if got != want {
-				t.Errorf("moment %d, %s %s: %s", n, r.path, r.accept, difference(got, want))
+				t.Errorf("moment %d, %s %s: %s", n, r.Path, r.Accept, Difference(got, want))
 			}
 		}
 	}
@@ -429,18 +369,18 @@ func (s *stage) pages() {
 	} {
 		var wantNext, gotNext string
 		for n := 0; n == 0 || wantNext != "" || gotNext != ""; n++ {
-			want := same(s.send(http.MethodGet, path+"&continue="+wantNext, "", ""))
-			got := same(get(past, request{path + "&continue=" + gotNext, ""}))
-			next := func(a *answer) string {
-				m := token.FindStringSubmatch(a.body)
-				a.body = regexp.MustCompile(`"resourceVersion":"(\d+|…)"`).ReplaceAllString(token.ReplaceAllString(a.body, `"continue":"…"`), "")
+			want := Same(s.send(http.MethodGet, path+"&continue="+wantNext, "", ""))
+			got := Same(Get(past, Request{path + "&continue=" + gotNext, ""}))
+			next := func(a *Answer) string {
+				m := token.FindStringSubmatch(a.Body)
+				a.Body = regexp.MustCompile(`"resourceVersion":"(\d+|…)"`).ReplaceAllString(token.ReplaceAllString(a.Body, `"continue":"…"`), "")
 				if m == nil {
 					return ""
 				}
 				return m[1]
 			}
 			if wantNext, gotNext = next(&want), next(&got); got != want {
-				s.t.Errorf("page %d of %s: %s", n, path, difference(got, want))
+				s.t.Errorf("page %d of %s: %s", n, path, Difference(got, want))
 				break
 			}
 		}
@@ -456,14 +396,14 @@ func (s *stage) watches() {
 	}
 	for _, path := range []string{"/api/v1/configmaps", "/api/v1/namespaces/shop/configmaps", "/apis/example.com/v1/teams"} {
 		for _, query := range []string{"", "&labelSelector=app%3Dweb", "&fieldSelector=metadata.name%3Dsettings"} {
-			first := get(s.serve(s.moments[0].at), request{path, ""})
-			if err := json.Unmarshal([]byte(first.body), &list); err != nil {
+			first := Get(s.serve(s.moments[0].at), Request{path, ""})
+			if err := json.Unmarshal([]byte(first.Body), &list); err != nil {
 				s.t.Fatal(err)
 			}
-			r := request{path + "?watch=1&timeoutSeconds=2&resourceVersion=" + list.Metadata.ResourceVersion + query, ""}
-			want, got := s.send(http.MethodGet, r.path, "", ""), get(past, r)
-			if got != want || got.body == "" && query == "" {
-				s.t.Errorf("%s: %s", r.path, difference(got, want))
+			r := Request{path + "?watch=1&timeoutSeconds=2&resourceVersion=" + list.Metadata.ResourceVersion + query, ""}
+			want, got := s.send(http.MethodGet, r.Path, "", ""), Get(past, r)
+			if got != want || got.Body == "" && query == "" {
+				s.t.Errorf("%s: %s", r.Path, Difference(got, want))
 			}
 		}
 	}
@@ -473,29 +413,15 @@ func (s *stage) watches() {
 func (s *stage) discovery() {
 	s.t.Helper()
 	past := s.serve(s.moments[len(s.moments)-1].at)
-	const accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-	resources := func(a answer) map[string]string {
-		var list discoveryv2.APIGroupDiscoveryList
-		if err := json.Unmarshal([]byte(a.body), &list); err != nil {
-			s.t.Fatal(err, a.body)
-		}
-		all := map[string]string{}
-		for _, g := range list.Items {
-			for _, v := range g.Versions {
-				for _, r := range v.Resources {
-					r.Verbs, r.Subresources = nil, nil
-					text, err := json.Marshal(r)
-					if err != nil {
-						s.t.Fatal(err)
-					}
-					all[g.Name+"/"+v.Version+"/"+r.Resource] = string(text)
-				}
-			}
+	resources := func(a Answer) map[string]string {
+		all, err := Resources(a)
+		if err != nil {
+			s.t.Fatal(err)
 		}
 		return all
 	}
 	for _, path := range []string{"/api", "/apis"} {
-		want, got := resources(s.send(http.MethodGet, path, accept, "")), resources(get(past, request{path, accept}))
+		want, got := resources(s.send(http.MethodGet, path, AsGroups, "")), resources(Get(past, Request{path, AsGroups}))
 		for name, text := range got {
 			if text != want[name] {
 				s.t.Errorf("%s: %s, want %s", name, text, want[name])

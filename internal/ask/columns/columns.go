@@ -17,7 +17,9 @@ import (
 // Printer prints the objects of one resource.
 type Printer struct {
 	Columns []metav1.TableColumnDefinition
-	cells   func(object []byte, at clock) ([]any, error)
+	// Plain says that the server has no printer of its own for the resource: it has null where there is no row.
+	Plain bool
+	cells func(object []byte, at clock) ([]any, error)
 }
 
 // For returns how objects of a built-in resource are printed, or nil.
@@ -90,9 +92,11 @@ func of[T any](cells func(o *T, at clock) []any, columns ...metav1.TableColumnDe
 func plain() *Printer {
 	created := column("Created At", metadata["creationTimestamp"])
 	created.Type = "date"
-	return of(func(o *metav1.PartialObjectMetadata, _ clock) []any {
+	p := of(func(o *metav1.PartialObjectMetadata, _ clock) []any {
 		return []any{o.Name, o.CreationTimestamp.UTC().Format(time.RFC3339)}
 	}, name, created)
+	p.Plain = true
+	return p
 }
 
 var (

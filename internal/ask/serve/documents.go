@@ -182,5 +182,12 @@ func (p *past) warn(ctx context.Context, w http.ResponseWriter, at argument.Mome
 	defer p.mu.Unlock()
 	_, doubt, err := p.discovered(ctx, at)
 	warn(w, doubt)
+	if err != nil {
+		return err
+	}
+	_, known, err := p.definitions(ctx, at)
+	if !known {
+		warn(w, "it is not known which CustomResourceDefinitions there were")
+	}
 	return err
 }

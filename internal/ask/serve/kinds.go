@@ -270,7 +270,7 @@ func (p *past) watched(ctx context.Context) (all []watched, err error) {
 				n = len(all)
 				seen[name] = n
 				w := watched{Stream: s}
-				if w.defined, err = isDefined(newest, argument.Named(s)); err != nil {
+				if w.defined, err = p.isDefined(ctx, argument.Named(s)); err != nil {
 					return nil, err
 				}
 				all = append(all, w)
@@ -290,14 +290,18 @@ func (p *past) watched(ctx context.Context) (all []watched, err error) {
 	return all, nil
 }
 
-// isDefined reports whether there was a CustomResourceDefinition of a name.
-func isDefined(newest []*index.Index, name string) (bool, error) {
+// isDefined reports whether there was a CustomResourceDefinition of a name, also one that is long gone.
+func (p *past) isDefined(ctx context.Context, name string) (bool, error) {
 	o, err := argument.ParseObject(crds.String() + "/" + name)
-	if err != nil {
+	if err != nil || !builtin.IsCustom(name) {
 		return false, nil // then no definition has the name
 	}
 	s := argument.Selection{Objects: []argument.Object{o}}
-	for _, x := range newest {
+	for i := range slices.Backward(p.j.Segments) {
+		x, err := p.j.Index(ctx, i)
+		if err != nil {
+			return false, err
+		}
 		for _, err := range s.Matches(x) {
 			return err == nil, err
 		}

@@ -34,6 +34,9 @@ type object struct {
 	lacks      string // why that is not all; empty where it is
 }
 
+// metadataAlone is why an object may not be whole. Some have nothing but metadata.
+const metadataAlone = "its stream keeps metadata alone (payload: metadata)"
+
 // objectOf returns the object of a line; where the journal keeps none, what names it.
 func objectOf(l *line.Fields, item *question.Item) object {
 	o := object{raw: l.Object}
@@ -46,7 +49,7 @@ func objectOf(l *line.Fields, item *question.Item) object {
 	case len(l.Object) == 0:
 		o.lacks = "its stream keeps no objects (payload: none)"
 	case onlyMetadata(l.Object):
-		o.lacks = "its stream keeps metadata alone (payload: metadata)"
+		o.lacks = metadataAlone
 	}
 	if len(o.raw) == 0 {
 		namespace := ""
@@ -118,11 +121,23 @@ func withVersion(raw []byte, version string) []byte {
 	return slices.Concat(raw[:at], []byte(quoted(version)), raw[at+len(is):])
 }
 
+// templateGeneration is an annotation that a DaemonSet has in one version of the API: the server makes it of a field.
+const templateGeneration = "deprecated.daemonset.template.generation"
+
 // appendPartial appends the metadata of an object, as a PartialObjectMetadata of a version of the API.
-func appendPartial(dst []byte, o object, apiVersion string) []byte {
+func (k *kind) appendPartial(dst []byte, o object, apiVersion string) []byte {
 	metadata := rawjson.At(o.raw, []byte("/metadata"))
 	if metadata == nil {
 		metadata = []byte("{}")
+	}
+	if k.Group == "apps" && k.Resource.Resource == "daemonsets" {
+		var m metav1.ObjectMeta
+		if json.Unmarshal(metadata, &m) == nil {
+			delete(m.Annotations, templateGeneration)
+			if text, err := json.Marshal(m); err == nil {
+				metadata = text
+			}
+		}
 	}
 	if bytes.HasPrefix(metadata, []byte(`{"annotations":`)) ||
 		bytes.HasPrefix(metadata, []byte(`{"creationTimestamp":`)) {

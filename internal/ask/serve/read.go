@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/ask/question"
 	"kubejournal/internal/format/line"
+	"kubejournal/internal/format/rawjson"
 )
 
 // What of an answer is in memory at once, in bytes of lines: of one that is streamed, and of a page, which says before
@@ -133,7 +135,7 @@ func (v *view) get(ctx context.Context, w http.ResponseWriter) error {
 		o := v.note(l, &items[0])
 		switch v.form.kind {
 		case asPartial:
-			text = appendPartial(nil, o, v.form.apiVersion())
+			text = v.k.appendPartial(nil, o, v.form.apiVersion())
 		case asTable:
 			version := quoted(l.Unquoted(line.FieldResourceVersion))
 			text, err = v.printer.appendHead(nil, v.form, fmt.Appendf(nil, `{"resourceVersion":%s}`, version), true)
@@ -160,6 +162,9 @@ func (v *view) get(ctx context.Context, w http.ResponseWriter) error {
 // note returns the object of a line, and notes what it lacks.
 func (v *view) note(l *line.Fields, item *question.Item) object {
 	o := v.k.object(l, item)
+	if o.lacks == metadataAlone && (v.form.kind == asPartial || v.form.kind == asPartialList) {
+		o.lacks = "" // it is all that is asked for
+	}
 	switch {
 	case o.lacks != "":
 	case o.apiVersion != v.k.apiVersion():
@@ -300,7 +305,7 @@ func (v *view) item(o object) ([]byte, error) {
 	case asTable:
 		return v.printer.appendRow(nil, v.k, o, v.include, v.form, v.now)
 	case asPartialList, asPartial:
-		return appendPartial(nil, o, v.form.apiVersion()), nil
+		return v.k.appendPartial(nil, o, v.form.apiVersion()), nil
 	}
 	if v.whole {
 		return v.k.appendWhole(nil, o), nil
@@ -335,6 +340,7 @@ func (v *view) stream(ctx context.Context, w http.ResponseWriter, items []questi
 	}
 	first := true
 	err = v.each(ctx, items, func(_ []question.Item, texts [][]byte) (bool, error) {
+		v.sort(texts)
 		for _, text := range texts {
 			if text == nil {
 				continue
@@ -349,7 +355,8 @@ func (v *view) stream(ctx context.Context, w http.ResponseWriter, items []questi
 		}
 		return ctx.Err() == nil, ctx.Err()
 	})
-	if err == nil && first && v.form.kind == asPartialList { // the server has no list there
+	none := v.form.kind == asPartialList || v.form.kind == asTable && v.printer.plain
+	if err == nil && first && none { // the server has no list there
 		head, tail = bytes.TrimSuffix(head, []byte("[")), []byte("null}")
 	}
 	if err == nil && first {
@@ -370,6 +377,18 @@ func (v *view) stream(ctx context.Context, w http.ResponseWriter, items []questi
 		return write([]byte("\n"))
 	}
 	return nil
+}
+
+// sort sorts rows where the server does: those of FlowSchemas by their precedence.
+func (v *view) sort(rows [][]byte) {
+	if v.form.kind != asTable || v.k.Group != "flowcontrol.apiserver.k8s.io" || v.k.Resource.Resource != "flowschemas" {
+		return
+	}
+	precedence := func(row []byte) int {
+		n, _ := strconv.Atoi(string(rawjson.At(row, []byte("/cells/2")))) // none of what is not selected
+		return n
+	}
+	slices.SortStableFunc(rows, func(a, b []byte) int { return cmp.Compare(precedence(a), precedence(b)) })
 }
 
 // page answers with the first items, up to the limit, and says where the next page begins.
@@ -402,6 +421,7 @@ func (v *view) page(ctx context.Context, w http.ResponseWriter, items []question
 	if err != nil {
 		return err
 	}
+	v.sort(texts)
 	text := slices.Concat(head, bytes.Join(texts, []byte(",")), tail)
 	if v.pretty {
 		text = indented(text)

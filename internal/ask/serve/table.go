@@ -24,6 +24,7 @@ var describes = metav1.ObjectMeta{}.SwaggerDoc()
 type printer struct {
 	columns []metav1.TableColumnDefinition
 	row     func(object []byte, now time.Time) ([]any, error)
+	plain   bool // it is that of any kind: the server has null where there is no row
 }
 
 // printerOf returns how objects of a kind are shown in a table, as a Kubernetes API server shows them.
@@ -47,7 +48,7 @@ func builtinPrinter(k *kind) *printer {
 		cells, _ := known.Row(object, now) // what a redacted value hides is <unknown> in them
 		return cells, nil
 	}
-	return &printer{known.Columns, row}
+	return &printer{columns: known.Columns, row: row, plain: known.Plain}
 }
 
 // maxCell bounds what is shown of a value, in bytes: who may write a CustomResourceDefinition says which that is.
@@ -144,6 +145,13 @@ func age(text string, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t.Time))
 }
 
+// completed are the conditions of the rows of Pods that have ended, by their phase.
+var completed = map[string]string{
+	"Succeeded": `,"conditions":[{"type":"Completed","status":"True","reason":"Succeeded",` +
+		`"message":"The pod has completed successfully."}]`,
+	"Failed": `,"conditions":[{"type":"Completed","status":"True","reason":"Failed","message":"The pod failed."}]`,
+}
+
 // appendRow appends a row of a table, with as much of the object as is asked for.
 func (p *printer) appendRow(dst []byte, k *kind, o object, include metav1.IncludeObjectPolicy, f form,
 	now time.Time) ([]byte, error) {
@@ -156,14 +164,18 @@ func (p *printer) appendRow(dst []byte, k *kind, o object, include metav1.Includ
 	if err != nil {
 		return nil, err
 	}
-	dst = append(append(append(dst, `{"cells":`...), text...), `,"object":`...)
+	dst = append(append(dst, `{"cells":`...), text...)
+	if k.Group == "" && k.Resource.Resource == "pods" {
+		dst = append(dst, completed[string(rawjson.Inside(rawjson.At(whole, []byte("/status/phase"))))]...)
+	}
+	dst = append(dst, `,"object":`...)
 	switch include {
 	case metav1.IncludeNone:
 		dst = append(dst, "null"...)
 	case metav1.IncludeObject:
 		dst = append(dst, whole...)
 	default:
-		dst = appendPartial(dst, o, f.apiVersion())
+		dst = k.appendPartial(dst, o, f.apiVersion())
 	}
 	return append(dst, '}'), nil
 }

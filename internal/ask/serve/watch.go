@@ -316,7 +316,7 @@ func (x *watcher) bookmark(end bool) error {
 		quoted(x.pos.Version), annotations)}
 	var text []byte
 	if x.form.kind == asTable { // a row without cells
-		text = append(appendPartial([]byte(`{"cells":[],"object":`), o, x.form.apiVersion()), '}')
+		text = append(x.k.appendPartial([]byte(`{"cells":[],"object":`), o, x.form.apiVersion()), '}')
 	} else {
 		text, _ = x.item(o) // no table, no error
 	}
