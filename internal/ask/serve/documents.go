@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"kubejournal/internal/ask/argument"
 	"kubejournal/internal/format/apidocs"
+	"kubejournal/internal/format/builtin"
 )
 
 // askedLately is how long ago the API server may have been asked last, for what it served then to be taken for what it
@@ -185,8 +187,12 @@ func (p *past) warn(ctx context.Context, w http.ResponseWriter, at argument.Mome
 	if err != nil {
 		return err
 	}
+	all, err := p.watched(ctx)
+	if err != nil || !slices.ContainsFunc(all, func(s watched) bool { return builtin.IsCustom(argument.Named(s.Stream)) }) {
+		return err
+	}
 	_, known, err := p.definitions(ctx, at)
-	if !known {
+	if err == nil && !known {
 		warn(w, "it is not known which CustomResourceDefinitions there were")
 	}
 	return err
