@@ -23,8 +23,8 @@ import (
 type past struct {
 	j     *question.Journal
 	until argument.Moment
-	// asked is the line of that moment; of a time, the last one of what is asked about. Streams that catch up are written
-	// in any order: what is received beside it counts by when it was made.
+	// asked is the line of that moment; of a time, the last one of what is asked about. Streams that catch up are
+	// written in any order: what is received beside it counts by when it was made.
 	asked *why.Version
 
 	removed map[string][]uint64 // see removals

@@ -237,8 +237,8 @@ func (j *Journal) unlisted(ctx context.Context, s *argument.Selection) (doubts [
 	return doubts, err
 }
 
-// doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP, or
-// that was read late beside the line's.
+// doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP,
+// or that was read late beside the line's.
 func (j *Journal) doubtsAtSeq(ctx context.Context, s *argument.Selection, m argument.Moment) ([]Doubt, error) {
 	streams, err := j.StreamNames(ctx, s)
 	if err != nil {

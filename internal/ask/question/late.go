@@ -17,6 +17,10 @@ import (
 // catchingUp is how long after the end of a late interval lines may still be received that had waited.
 const catchingUp = coverage.CatchingUp
 
+// Second is why an object is in doubt whose line was received late and says in which second the change was made, where
+// the moment is in that second.
+const Second = "received late, and made in the second of that time"
+
 // Undated is why an object is in doubt whose line was received late and does not say when the change was made.
 const Undated = "received late, without the time of the change"
 
@@ -62,7 +66,9 @@ func (j *Journal) waitedAt(
 			continue
 		}
 		w.until[stream] = end
-		lines, err := j.lateLines(ctx, s, stream, m, end, undated)
+		lines, err := j.lateLines(ctx, s, stream, m, end, func(l *index.Line) bool {
+			return l.Written.IsZero() || inSecond(l, m.Time)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -86,10 +92,20 @@ func (j *Journal) waitedAt(
 				doubt.Objects, doubt.To = append(doubt.Objects, l.object), l.Time
 			}
 		}
-		if w.passed[stream] = passed; len(doubt.Objects) > 0 && hole == nil {
-			slices.Sort(doubt.Objects)
-			doubt.Objects = slices.Compact(doubt.Objects)
-			w.doubts = append(w.doubts, doubt)
+		w.passed[stream] = passed
+		second := Doubt{Stream: stream, From: m.Time.Truncate(time.Second), Reason: Second}
+		second.To = second.From.Add(time.Second)
+		for i := range lines {
+			if l := &lines[i]; l.object != "" && inSecond(&l.Line, m.Time) && (only == 0 || l.Type == only) {
+				second.Objects = append(second.Objects, l.object)
+			}
+		}
+		for _, d := range []Doubt{doubt, second} {
+			if len(d.Objects) > 0 && hole == nil {
+				slices.Sort(d.Objects)
+				d.Objects = slices.Compact(d.Objects)
+				w.doubts = append(w.doubts, d)
+			}
 		}
 	}
 	return w, nil
@@ -123,8 +139,11 @@ func waitedUntil(intervals []coverage.Interval, late *coverage.Interval) time.Ti
 	return time.Time{}
 }
 
-// undated selects lines that do not say when the change was made.
-func undated(l *index.Line) bool { return l.Written.IsZero() }
+// inSecond reports whether a change that was received late was made in the second of which a time is a part: before it,
+// or after it. A time in whole seconds is meant as that second.
+func inSecond(l *index.Line, t time.Time) bool {
+	return l.Late() && l.Written.Equal(t.Truncate(time.Second)) && !l.Written.Equal(t)
+}
 
 // lateLines returns the lines of a stream that were received after a moment and no later than end, in order, up to a
 // GAP; none where none is about a selected object and counts.
@@ -190,26 +209,27 @@ func (j *Journal) lateLines(
 	return all, nil
 }
 
-// besideLine returns a doubt for each stream in which objects may have been otherwise when another stream's change was
-// made, whose line this is: where one of the two was read late, lines are in the order in which they were received.
+// besideLine returns a doubt for each stream in which objects may have been otherwise when the change of a line was
+// made that another stream has: where one of the two was read late, lines are in the order in which they were received.
 func (j *Journal) besideLine(ctx context.Context, s *argument.Selection, seq uint64) (doubts []Doubt, err error) {
 	own, err := j.LineOf(ctx, seq)
 	if err != nil || own == nil || own.AboutStream() {
 		return nil, err
 	}
-	received, name := argument.Moment{Time: own.Time}, own.Unquoted(line.FieldStream)
+	name := own.Unquoted(line.FieldStream)
 	made, dated := own.Written()
 	inOrder := func(l *index.Line) bool { // whole seconds
-		return dated && !l.Written.IsZero() && (l.Seq < seq && l.Written.Before(made) || l.Seq > seq && l.Written.After(made))
+		is := l.Seq < seq && l.Written.Before(made) || l.Seq > seq && l.Written.After(made)
+		return dated && !l.Written.IsZero() && is
 	}
 	all, err := j.AllCoverage()
 	if err != nil {
 		return nil, nil //nolint:nilerr // it is said elsewhere
 	}
-	var late *coverage.Interval // of the line's own stream
+	late := make(map[string]*coverage.Interval)
 	for i := range all {
-		if in, _, _ := waitsAt(&all[i], received); in != nil && all[i].Name == name {
-			late = in
+		if in := j.lateInterval(all[i].Name, own.Time); in != nil && !own.Time.After(in.To) {
+			late[all[i].Name] = in
 		}
 	}
 	for i := range all {
@@ -217,9 +237,9 @@ func (j *Journal) besideLine(ctx context.Context, s *argument.Selection, seq uin
 		if stream.Name == name || !s.MayHave(stream.Name) {
 			continue
 		}
-		in, end, _ := waitsAt(stream, received)
-		if in == nil {
-			in, end = late, own.Time
+		in, end := late[name], own.Time
+		if beside := late[stream.Name]; beside != nil {
+			in, end = beside, beside.To.Add(catchingUp)
 		}
 		if in == nil {
 			continue

@@ -188,7 +188,8 @@ func (p *past) warn(ctx context.Context, w http.ResponseWriter, at argument.Mome
 		return err
 	}
 	all, err := p.watched(ctx)
-	if err != nil || !slices.ContainsFunc(all, func(s watched) bool { return builtin.IsCustom(argument.Named(s.Stream)) }) {
+	custom := func(s watched) bool { return builtin.IsCustom(argument.Named(s.Stream)) }
+	if err != nil || !slices.ContainsFunc(all, custom) {
 		return err
 	}
 	_, known, err := p.definitions(ctx, at)
