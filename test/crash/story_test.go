@@ -218,10 +218,10 @@ func (s *teller) recover(ctx context.Context, r *run) error {
 	if err := r.await(ctx, "the lines of what was written", w.caughtUp); err != nil {
 		return err
 	}
-	if err := r.await(ctx, "files at rest", func() error { return w.settled(false) }); err != nil {
+	if err := r.await(ctx, "the documents of the API", w.documented); err != nil {
 		return err
 	}
-	if err := r.await(ctx, "the documents of the API", w.documented); err != nil {
+	if err := r.await(ctx, "files at rest", func() error { return w.settled(false) }); err != nil {
 		return err
 	}
 	if err := w.verify(); err != nil {

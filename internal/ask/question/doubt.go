@@ -237,8 +237,7 @@ func (j *Journal) unlisted(ctx context.Context, s *argument.Selection) (doubts [
 	return doubts, err
 }
 
-// doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP,
-// or that was read late beside the line's.
+// doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP.
 func (j *Journal) doubtsAtSeq(ctx context.Context, s *argument.Selection, m argument.Moment) ([]Doubt, error) {
 	streams, err := j.StreamNames(ctx, s)
 	if err != nil {
@@ -259,11 +258,7 @@ func (j *Journal) doubtsAtSeq(ctx context.Context, s *argument.Selection, m argu
 		}
 	}
 	beyond, err := j.beyond(ctx, m)
-	if err != nil || len(beyond) > 0 {
-		return slices.Concat(doubts, beyond), err
-	}
-	beside, err := j.besideLine(ctx, s, m.Seq)
-	return slices.Concat(doubts, beside), err
+	return slices.Concat(doubts, beyond), err
 }
 
 // restrict returns a doubt about a gap for those objects alone that may have been written in it, where all that are

@@ -537,47 +537,6 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// Of two streams that catch up, lines stand in any order: at a line of one, what the other received beside it is in doubt,
-// and nothing else.
-func TestBesideLine(t *testing.T) {
-	w := begin(t)
-	c, s := w.Stream("configmaps", "ConfigMap"), w.Stream("services", "Service")
-	service := func(n int) string {
-		return strings.ReplaceAll(strings.ReplaceAll(settings(n), "settings", "web"), "c1", "d1")
-	}
-	for _, of := range []*journaltest.Stream{c, s} {
-		of.Snapshot()
-		of.Synced()
-	}
-	c.Put("", settings(1)) // line 3
-	s.Put("", service(1))
-	w.Now = noon.Add(time.Minute)
-	w.Confirm(false, c, s)
-	w.Now = noon.Add(2 * time.Minute) // when they were cut off since then
-	s.Put("", service(2))             // line 5
-	c.Put("", settings(2))
-	s.Put("", service(3))
-	w.Confirm(true, c, s)
-	w.Now = noon.Add(5 * time.Minute)
-	w.Confirm(false, c, s)
-	c.Put("", settings(3)) // line 8
-	w.Confirm(false, c, s)
-	j := open(t, w)
-	for _, of := range []struct {
-		seq     uint64
-		kinds   []string
-		certain bool
-	}{
-		{4, []string{"cm,svc"}, true}, {5, []string{"svc"}, true}, {5, []string{"cm,svc"}, false}, {6, []string{"cm"}, true},
-		{6, []string{"svc"}, false}, {6, []string{"svc/other"}, true}, {8, []string{"cm,svc"}, true},
-	} {
-		state, doubts := at(t, j, selectionOf(t, of.kinds...), argument.Moment{Seq: of.seq})
-		if (doubts == "") != of.certain {
-			t.Errorf("%v at line %d: %q, %q", of.kinds, of.seq, state, doubts)
-		}
-	}
-}
-
 // TestLargeObjects has versions of 5 MB: memory is bounded by the object, not by their number.
 func TestLargeObjects(t *testing.T) {
 	if testing.Short() {

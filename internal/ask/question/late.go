@@ -17,10 +17,6 @@ import (
 // catchingUp is how long after the end of a late interval lines may still be received that had waited.
 const catchingUp = coverage.CatchingUp
 
-// Second is why an object is in doubt whose line was received late and says in which second the change was made, where
-// the moment is in that second.
-const Second = "received late, and made in the second of that time"
-
 // Undated is why an object is in doubt whose line was received late and does not say when the change was made.
 const Undated = "received late, without the time of the change"
 
@@ -43,7 +39,7 @@ func (p passed) has(stream string, l *index.Line) bool {
 // lateLine is a line that was received in a late interval.
 type lateLine struct {
 	index.Line
-	object string // its namespace and name, if it is selected and counts
+	object string // its namespace and name, if it is selected
 }
 
 // undated reports whether the line is one of a selected object, and does not say when it was made.
@@ -66,9 +62,7 @@ func (j *Journal) waitedAt(
 			continue
 		}
 		w.until[stream] = end
-		lines, err := j.lateLines(ctx, s, stream, m, end, func(l *index.Line) bool {
-			return l.Written.IsZero() || inSecond(l, m.Time)
-		})
+		lines, err := j.lateLines(ctx, s, stream, m, end)
 		if err != nil {
 			return nil, err
 		}
@@ -92,20 +86,10 @@ func (j *Journal) waitedAt(
 				doubt.Objects, doubt.To = append(doubt.Objects, l.object), l.Time
 			}
 		}
-		w.passed[stream] = passed
-		second := Doubt{Stream: stream, From: m.Time.Truncate(time.Second), Reason: Second}
-		second.To = second.From.Add(time.Second)
-		for i := range lines {
-			if l := &lines[i]; l.object != "" && inSecond(&l.Line, m.Time) && (only == 0 || l.Type == only) {
-				second.Objects = append(second.Objects, l.object)
-			}
-		}
-		for _, d := range []Doubt{doubt, second} {
-			if len(d.Objects) > 0 && hole == nil {
-				slices.Sort(d.Objects)
-				d.Objects = slices.Compact(d.Objects)
-				w.doubts = append(w.doubts, d)
-			}
+		if w.passed[stream] = passed; len(doubt.Objects) > 0 && hole == nil {
+			slices.Sort(doubt.Objects)
+			doubt.Objects = slices.Compact(doubt.Objects)
+			w.doubts = append(w.doubts, doubt)
 		}
 	}
 	return w, nil
@@ -139,17 +123,10 @@ func waitedUntil(intervals []coverage.Interval, late *coverage.Interval) time.Ti
 	return time.Time{}
 }
 
-// inSecond reports whether a change that was received late was made in the second of which a time is a part: before it,
-// or after it. A time in whole seconds is meant as that second.
-func inSecond(l *index.Line, t time.Time) bool {
-	return l.Late() && l.Written.Equal(t.Truncate(time.Second)) && !l.Written.Equal(t)
-}
-
 // lateLines returns the lines of a stream that were received after a moment and no later than end, in order, up to a
-// GAP; none where none is about a selected object and counts.
+// GAP; none where each selected one of them says when it was made.
 func (j *Journal) lateLines(
 	ctx context.Context, s *argument.Selection, stream string, m argument.Moment, end time.Time,
-	counts func(*index.Line) bool,
 ) (all []lateLine, err error) {
 	within := func(l *index.Line) bool { return l.Time.After(m.Time) && !l.Time.After(end) }
 	var segments []int
@@ -182,7 +159,7 @@ func (j *Journal) lateLines(
 				if err != nil {
 					return nil, err
 				}
-				if counts(&l) && within(&l) {
+				if l.Written.IsZero() && within(&l) {
 					selected[l.Seq] = place(o.Namespace, o.Name)
 				}
 			}
@@ -207,65 +184,6 @@ func (j *Journal) lateLines(
 		}
 	}
 	return all, nil
-}
-
-// besideLine returns a doubt for each stream in which objects may have been otherwise when the change of a line was
-// made that another stream has: where one of the two was read late, lines are in the order in which they were received.
-func (j *Journal) besideLine(ctx context.Context, s *argument.Selection, seq uint64) (doubts []Doubt, err error) {
-	own, err := j.LineOf(ctx, seq)
-	if err != nil || own == nil || own.AboutStream() {
-		return nil, err
-	}
-	name := own.Unquoted(line.FieldStream)
-	made, dated := own.Written()
-	inOrder := func(l *index.Line) bool { // whole seconds
-		is := l.Seq < seq && l.Written.Before(made) || l.Seq > seq && l.Written.After(made)
-		return dated && !l.Written.IsZero() && is
-	}
-	all, err := j.AllCoverage()
-	if err != nil {
-		return nil, nil //nolint:nilerr // it is said elsewhere
-	}
-	late := make(map[string]*coverage.Interval)
-	for i := range all {
-		if in := j.lateInterval(all[i].Name, own.Time); in != nil && !own.Time.After(in.To) {
-			late[all[i].Name] = in
-		}
-	}
-	for i := range all {
-		stream := &all[i]
-		if stream.Name == name || !s.MayHave(stream.Name) {
-			continue
-		}
-		in, end := late[name], own.Time
-		if beside := late[stream.Name]; beside != nil {
-			in, end = beside, beside.To.Add(catchingUp)
-		}
-		if in == nil {
-			continue
-		}
-		lines, err := j.lateLines(ctx, s, stream.Name, argument.Moment{Time: in.From}, end, func(l *index.Line) bool {
-			return !inOrder(l)
-		})
-		if err != nil {
-			return nil, err
-		}
-		doubt := Doubt{
-			Stream: stream.Name, From: in.From, To: end,
-			Reason: fmt.Sprintf("received beside line %d, in any order", seq),
-		}
-		for i := range lines {
-			if lines[i].object != "" {
-				doubt.Objects = append(doubt.Objects, lines[i].object)
-			}
-		}
-		if len(doubt.Objects) > 0 {
-			slices.Sort(doubt.Objects)
-			doubt.Objects = slices.Compact(doubt.Objects)
-			doubts = append(doubts, doubt)
-		}
-	}
-	return doubts, nil
 }
 
 // place returns an object's namespace and name.
