@@ -621,7 +621,8 @@ func (a *asked) compare(got past.Answer, at time.Time) error {
 	return nil
 }
 
-// sameAge compares ages, of which the first is later by some time. The longer an age, the coarser it is.
+// sameAge returns an error unless two ages can be of the same object, the first of them taken a while after the second.
+// The longer an age is, the more it is rounded.
 func sameAge(got, want string, later time.Duration) error {
 	g, gotErr := time.ParseDuration(strings.Trim(got, `[,"`))
 	w, wantErr := time.ParseDuration(strings.Trim(want, `[,"`))

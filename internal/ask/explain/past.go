@@ -186,7 +186,7 @@ func (p *past) lines(
 		atEnd := p.asked != nil && !until.IsZero() && until == p.until
 		for v, err := range p.between(ctx, s, since, until, ends) {
 			if err == nil && atEnd && until.Seq > 0 {
-				if precedes, known := v.Precedes(p.asked); known && !precedes {
+				if later, known := p.asked.Precedes(v); known && later {
 					continue
 				}
 			}

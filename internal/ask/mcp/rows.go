@@ -206,6 +206,7 @@ func deep(row []byte) bool {
 	return false
 }
 
+// cutText returns the first n bytes of a text, and how many it has.
 func cutText(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "") + fmt.Sprintf("%s (%d bytes)", terminal.Ellipsis, len(text))
 }

@@ -351,6 +351,7 @@ func holes(stream *coverage.Stream, since, until argument.Moment) (doubts []Doub
 	}
 	if last := stream.Intervals[len(stream.Intervals)-1]; until.Seq == 0 && !until.Time.Before(last.To) {
 		if _, doubt := at(stream.Intervals, stream.Name, until); doubt != nil {
+			// Where all that is asked for is later, nothing of it was watched.
 			doubt.AsOf = doubt.AsOf && (since.IsOpen() || since.Seq > 0 || !since.Time.After(doubt.From))
 			doubts = append(doubts, *doubt)
 		}
